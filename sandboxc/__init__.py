@@ -1,0 +1,26 @@
+"""sandboxc compiles one sandbox policy to Seatbelt, bubblewrap, Landlock and Windows ACLs.
+
+The names listed in ``__all__`` are the public interface; each is imported on first use, so that
+``import sandboxc`` itself costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from sandboxc._version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from sandboxc.api import compile_policy, decide, load_policy, load_profile
+
+__all__ = ["__version__", "compile_policy", "decide", "load_policy", "load_profile"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from sandboxc import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'sandboxc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

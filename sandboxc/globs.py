@@ -1,0 +1,322 @@
+"""Glob patterns over path components: ``*``, ``?``, ``[set]``, ``**`` and ``{a,b}``, and nothing else.
+
+A pattern is a tuple of component patterns below an anchor; ``**`` stands for any number of components,
+zero included. A leading dot is an ordinary character.
+"""
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
+
+from sandboxc.places import POSIX, PathProblem, Place, Spelled, _bad_character, parse_place
+
+ANY_DEPTH = "**"
+MAX_ALTERNATIVES = 64
+
+
+class Glob(NamedTuple):
+    """One brace-free pattern below an anchor, or floating until it is given its anchors.
+
+    ``anchor`` is None for a floating pattern; ``within`` then says where it holds: ``writable`` or
+    ``everywhere``. ``text`` is the text in the policy, braces and all. ``excepts`` are patterns below the
+    same anchor whose matches, and everything below them, the glob leaves alone.
+    """
+
+    anchor: Place | None
+    pattern: tuple[str, ...]
+    text: str
+    within: str = ""
+    excepts: tuple[tuple[str, ...], ...] = ()
+
+    def at(self, anchor: Place) -> "Glob":
+        """Return the pattern anchored at a place."""
+        return self._replace(anchor=anchor)
+
+    def matches(self, parts: tuple[str, ...], fold: bool = False) -> bool:
+        """Return whether the components below the anchor match the whole pattern and no exception."""
+        if not match(self.pattern, parts, fold):
+            return False
+        return not any(match_prefix(spared, parts, fold) for spared in self.excepts)
+
+    def describe(self) -> str:
+        """Return the pattern with its anchor, for messages."""
+        body = "/".join(self.pattern)
+        return body if self.anchor is None else self.anchor.text().rstrip("/") + "/" + body
+
+
+@lru_cache(maxsize=4096)
+def component_regex(component: str) -> str:
+    """Return the (Python) regular expression text of one component pattern (no ``**``), without anchors."""
+    out: list[str] = []
+    index = 0
+    while index < len(component):
+        char = component[index]
+        if char == "*":
+            out.append("[^/]*")
+        elif char == "?":
+            out.append("[^/]")
+        elif char == "[":
+            end = component.index("]", index + 2)
+            out.append(_set_regex(component[index + 1 : end]))
+            index = end
+        else:
+            out.append(quote_character(char))
+        index += 1
+    return "".join(out)
+
+
+def quote_character(char: str) -> str:
+    """Return a character as itself or, where a regular expression would read it, as a bracket class."""
+    if char in ".*?+()[{}|$":
+        return f"[{char}]"
+    return "\\" + char if char in "\\^]" else char
+
+
+def _set_regex(body: str) -> str:
+    negated = body[0] in "!^"
+    members = body[1:] if negated else body
+    return "[" + ("^/" if negated else "") + "".join("\\" + c if c in "\\^[" else c for c in members) + "]"
+
+
+@lru_cache(maxsize=4096)
+def _compiled(component: str, fold: bool) -> re.Pattern[str]:
+    return re.compile(component_regex(component) + r"\Z", re.DOTALL | (re.IGNORECASE if fold else 0))
+
+
+def match_component(pattern: str, name: str, fold: bool = False) -> bool:
+    """Return whether one name matches one component pattern."""
+    if not any(char in pattern for char in "*?["):
+        return pattern == name or (fold and pattern.casefold() == name.casefold())
+    return _compiled(pattern, fold).match(name) is not None
+
+
+def _step(pattern: tuple[str, ...], states: frozenset[int], name: str, fold: bool) -> frozenset[int]:
+    after: set[int] = set()
+    for state in states:
+        if state >= len(pattern):
+            continue
+        if pattern[state] == ANY_DEPTH:
+            after.add(state)
+        elif match_component(pattern[state], name, fold):
+            after.add(state + 1)
+    return close(pattern, after)
+
+
+def close(pattern: tuple[str, ...], states: Collection[int]) -> frozenset[int]:
+    """Return the states reachable without reading a component (``**`` may stand for nothing)."""
+    closed = set(states)
+    for state in states:
+        position = state
+        while position < len(pattern) and pattern[position] == ANY_DEPTH:
+            position += 1
+            closed.add(position)
+    return frozenset(closed)
+
+
+def start(pattern: tuple[str, ...]) -> frozenset[int]:
+    """Return the states of a pattern before any component was read."""
+    return close(pattern, (0,))
+
+
+def step(pattern: tuple[str, ...], states: frozenset[int], name: str, fold: bool = False) -> frozenset[int]:
+    """Return the states after one more component; the pattern matches when ``len(pattern)`` is among them."""
+    return _step(pattern, states, name, fold)
+
+
+def match(pattern: tuple[str, ...], parts: tuple[str, ...], fold: bool = False) -> bool:
+    """Return whether the components match the whole pattern."""
+    states = start(pattern)
+    for name in parts:
+        states = _step(pattern, states, name, fold)
+        if not states:
+            return False
+    return len(pattern) in states
+
+
+def match_prefix(pattern: tuple[str, ...], parts: tuple[str, ...], fold: bool = False) -> bool:
+    """Return whether the components, or a leading part of them, match the whole pattern."""
+    states = start(pattern)
+    if len(pattern) in states:
+        return True
+    for name in parts:
+        states = _step(pattern, states, name, fold)
+        if len(pattern) in states:
+            return True
+        if not states:
+            return False
+    return False
+
+
+def parse_glob(
+    text: str,
+    within: str,
+    flavour: str,
+    parameters: Collection[str],
+    excepts: tuple[str, ...] = (),
+) -> tuple[Glob, ...] | PathProblem:
+    """Return the brace-free patterns of a glob text (one for each alternative), or why it is refused.
+
+    An anchored text starts at a root (``/``, ``~/``, ``${name}``, a drive); a floating one starts with ``**/`` and
+    needs ``within``. The leading components without pattern characters become part of the anchor.
+    """
+    problem = _bad_character(text) or _bad_syntax(text)
+    if problem:
+        return problem
+    floating = text.startswith("**/") or text == "**"
+    if floating and not within:
+        return PathProblem(
+            "SBX331",
+            "a pattern that starts with `**/` must say where it holds",
+            "add `within: writable`",
+            0,
+            2,
+        )
+    if not floating and within:
+        return PathProblem(
+            "SBX332", "`within` goes with patterns that start with `**/`", "remove `within`", 0, len(text)
+        )
+    spared: list[tuple[str, ...]] = []
+    for other in excepts:
+        bad = _bad_character(other) or _bad_syntax(other)
+        if bad:
+            return bad
+        for form in expand_braces(other):
+            spared.append(tuple(part for part in form.split("/") if part))
+    found: list[Glob] = []
+    for form in expand_braces(text):
+        if floating:
+            parts = tuple(part for part in form.split("/") if part)
+            found.append(Glob(None, parts, text, within, _relative_excepts(spared)))
+            continue
+        anchored = _anchor(form, text, flavour, parameters)
+        if isinstance(anchored, PathProblem):
+            return anchored
+        anchor, parts = anchored
+        found.append(Glob(anchor, parts, text, "", _relative_excepts(spared)))
+    return tuple(found)
+
+
+def _relative_excepts(spared: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(form if form[:1] == (ANY_DEPTH,) else (ANY_DEPTH, *form) for form in spared)
+
+
+def _anchor(
+    form: str, text: str, flavour: str, parameters: Collection[str]
+) -> tuple[Place, tuple[str, ...]] | PathProblem:
+    """Return the literal head of one alternative as a place, and the pattern components behind it."""
+    separator = "/" if flavour == POSIX or "\\" not in form else "/"
+    names = (form.replace("\\", "/") if flavour != POSIX else form).split(separator)
+    head: list[str] = []
+    for name in names:
+        if head and any(char in name for char in "*?["):
+            break
+        head.append(name)
+    literal = "/".join(head)
+    if any(char in literal.replace("${", "") for char in "*?["):
+        return PathProblem(
+            "SBX333",
+            f"`{text}` must start at a root",
+            "start it with `/`, `~/` or `${workspace}/`, or with `**/` and say `within: writable`",
+            0,
+            len(text),
+        )
+    tail = tuple(name for name in names[len(head) :] if name and name != ".")
+    if ".." in tail:
+        return PathProblem(
+            "SBX321", "`..` cannot stand behind a pattern", "write the path it means", 0, len(text)
+        )
+    spelled = parse_place(literal or "/", flavour, parameters)
+    if not isinstance(spelled, Spelled):
+        return spelled
+    if not tail:
+        if not spelled.place.parts:
+            return PathProblem(
+                "SBX333", f"`{text}` holds no pattern", "use `path:` for a literal place", 0, len(text)
+            )
+        return spelled.place.parent, (spelled.place.parts[-1],)
+    return spelled.place, tail
+
+
+def _bad_syntax(text: str) -> PathProblem | None:
+    if not text:
+        return PathProblem("SBX310", "the pattern is empty", "", 0, 0)
+    depth = 0
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if text.startswith("${", index):
+            index = max(index + 2, text.find("}", index) + 1)
+            continue
+        if char == "[":
+            end = text.find("]", index + 2)
+            body = text[index + 1 : end]
+            if end < 0 or "/" in body or "[" in body or body in ("!", "^"):
+                return PathProblem(
+                    "SBX330", "`[` is not closed in its name", "close the set with `]`", index, 1
+                )
+            problem = _bad_range(body, index)
+            if problem:
+                return problem
+            index = end
+        elif char == "{":
+            depth += 1
+            if depth > 1:
+                return PathProblem(
+                    "SBX330", "alternatives do not nest", "write the alternatives out", index, 1
+                )
+        elif char == "}":
+            depth -= 1
+            if depth < 0:
+                return PathProblem(
+                    "SBX330", "`}` closes nothing", "use `path:` for a literal brace", index, 1
+                )
+        elif char == "*" and text.startswith("**", index):
+            before = text[index - 1] if index else "/"
+            after = text[index + 2 : index + 3] or "/"
+            if before not in "/{," or after not in "/},":
+                return PathProblem("SBX330", "`**` must be a whole name", "write `*` or `**/`", index, 2)
+            index += 1
+        index += 1
+    if depth:
+        return PathProblem(
+            "SBX330", "`{` is not closed", "close the alternatives with `}`", text.index("{"), 1
+        )
+    if len(expand_braces(text)) > MAX_ALTERNATIVES:
+        return PathProblem(
+            "SBX334",
+            f"the pattern has more than {MAX_ALTERNATIVES} alternatives",
+            "split the entry",
+            0,
+            len(text),
+        )
+    return None
+
+
+def _bad_range(body: str, index: int) -> PathProblem | None:
+    members = body[1:] if body[0] in "!^" else body
+    for position in range(1, len(members) - 1):
+        if members[position] == "-" and members[position - 1] > members[position + 1]:
+            return PathProblem("SBX330", "a range in `[` runs backwards", "swap its ends", index, 1)
+    return None
+
+
+def expand_braces(text: str) -> tuple[str, ...]:
+    """Return the texts that ``{a,b}`` stands for, in the order written; ``${name}`` is left alone."""
+    index = 0
+    while True:
+        index = text.find("{", index)
+        if index < 0:
+            return (text,)
+        if index and text[index - 1] == "$":
+            index += 1
+            continue
+        end = text.index("}", index)
+        head, tail = text[:index], text[end + 1 :]
+        found: list[str] = []
+        for choice in text[index + 1 : end].split(","):
+            for rest in expand_braces(tail):
+                found.append(head + choice + rest)
+                if len(found) > MAX_ALTERNATIVES:
+                    return tuple(found)
+        return tuple(found)

@@ -1,0 +1,140 @@
+"""The protected, hidden and system presets: packaged data turned into layers."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from sandboxc import packaged
+from sandboxc.diagnostics import Diagnostic, error
+from sandboxc.globs import Glob, parse_glob
+from sandboxc.layers import MODE, PROTECTED, Layer, ProtectedName
+from sandboxc.places import (
+    BUILTIN_PARAMETERS,
+    POSIX,
+    WINDOWS,
+    PathProblem,
+    Place,
+    Spelled,
+    nearest_help,
+    parse_place,
+)
+from sandboxc.policy import DENY, PresetChoice
+
+_PARAMETERS = tuple(BUILTIN_PARAMETERS)
+
+
+class HiddenItem(NamedTuple):
+    """A hidden path as a layer, and the spelling that a policy uses to remove it."""
+
+    name: str
+    layer: Layer
+
+
+def versions() -> dict[str, int]:
+    """Return the version of each preset file, for manifests."""
+    return {name: int(packaged.data(name)["version"]) for name in ("hidden", "protected", "system")}
+
+
+def protected_names(
+    choice: PresetChoice, os: str
+) -> tuple[tuple[ProtectedName, ...], tuple[Diagnostic, ...]]:
+    """Return the protected names that a choice asks for on one operating system."""
+    found: dict[str, ProtectedName] = {}
+    if choice.preset != "none":
+        preset = packaged.data("protected")["presets"][choice.preset]
+        for item in preset.get("direct", ()):
+            if _on(item, os):
+                found[item["name"]] = ProtectedName(tuple(item["name"].split("/")), _kind(item))
+        for item in preset.get("git", ()):
+            if _on(item, os):
+                path = tuple(item["path"].split("/"))
+                found[".git/" + item["path"]] = ProtectedName(
+                    path, item.get("kind", ""), True, item.get("occupant")
+                )
+    problems: list[Diagnostic] = []
+    for word in choice.remove:
+        if word.value not in found:
+            help_text = nearest_help(word.value, found) or "`sandboxc protected` lists the names"
+            problems.append(error("SBX341", f"`{word.value}` is not a protected name", word.span, help_text))
+        found.pop(word.value, None)
+    for word in choice.add:
+        parts = tuple(part for part in word.value.split("/") if part and part != ".")
+        if (
+            not parts
+            or ".." in parts
+            or word.value.startswith(("/", "~", "$"))
+            or any(c in word.value for c in "*?[\\")
+        ):
+            help_text = "write a name, or a path below the writable root, without pattern characters"
+            problems.append(
+                error("SBX342", f"`{word.value}` is not a name below a root", word.span, help_text)
+            )
+            continue
+        found[word.value] = ProtectedName(parts)
+    return tuple(found.values()), tuple(problems)
+
+
+def hidden_layers(choice: PresetChoice, os: str) -> tuple[tuple[HiddenItem, ...], tuple[Diagnostic, ...]]:
+    """Return the deny layers that a choice of hidden paths asks for on one operating system."""
+    found: dict[str, list[Layer]] = {}
+    if choice.preset != "none":
+        for item in packaged.data("hidden")["presets"][choice.preset]["items"]:
+            if _on(item, os):
+                found[_spelling(item)] = list(_layers(item, os, DENY, PROTECTED, "hidden:"))
+    problems: list[Diagnostic] = []
+    for word in choice.remove:
+        if word.value.rstrip("/") not in found:
+            help_text = nearest_help(word.value, found) or "`sandboxc protected --hidden` lists the paths"
+            problems.append(error("SBX343", f"`{word.value}` is not a hidden path", word.span, help_text))
+        found.pop(word.value.rstrip("/"), None)
+    for word in choice.add:
+        spelled = parse_place(word.value, WINDOWS if os == "windows" else POSIX, _PARAMETERS)
+        if isinstance(spelled, PathProblem):
+            from sandboxc.places import problem_diagnostic
+
+            problems.append(problem_diagnostic(spelled, word.span, word.value))
+            continue
+        layer = Layer(spelled.place, DENY, PROTECTED, "hidden:" + word.value, span=word.span)
+        found[word.value] = [layer]
+    items = (HiddenItem(name, layer) for name, layers in found.items() for layer in layers)
+    return tuple(items), tuple(problems)
+
+
+def system_layers(os: str) -> tuple[Layer, ...]:
+    """Return the read layers that a program needs to start under baseline deny."""
+    found: list[Layer] = []
+    for item in packaged.data("system")["read"][os]:
+        found += _layers(item, os, item["access"], MODE, "system:")
+    return tuple(found)
+
+
+def _on(item: Mapping[str, Any], os: str) -> bool:
+    return "os" not in item or os in item["os"]
+
+
+def _kind(item: Mapping[str, Any]) -> str:
+    kind = str(item.get("kind", ""))
+    return kind if kind in ("file", "directory") else ""
+
+
+def _spelling(item: Mapping[str, Any]) -> str:
+    return str(item.get("path") or item["glob"])
+
+
+def _layers(item: Mapping[str, Any], os: str, access: str, origin: str, prefix: str) -> Iterator[Layer]:
+    """Yield the layers of one data item; a malformed item is a fault of the package, not of a policy."""
+    flavour = WINDOWS if os == "windows" else POSIX
+    text = _spelling(item)
+    kind = _kind(item)
+    where: tuple[Place | Glob, ...]
+    if "glob" in item:
+        globs = parse_glob(text, item.get("within", ""), flavour, _PARAMETERS)
+        if isinstance(globs, PathProblem):
+            raise ValueError(f"packaged glob {text!r}: {globs.message}")
+        where = globs
+    else:
+        spelled = parse_place(text, flavour, _PARAMETERS)
+        if not isinstance(spelled, Spelled):
+            raise ValueError(f"packaged path {text!r}: {spelled.message}")
+        where = (spelled.place,)
+    for place in where:
+        yield Layer(place, access, origin, prefix + text, kind=kind)

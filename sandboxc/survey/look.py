@@ -1,0 +1,176 @@
+"""What a survey may ask about a file system, and an answerer that reads it from a JSON tree."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+DIRECTORY = "directory"
+FILE = "file"
+LINK = "link"
+SOCKET = "socket"
+FIFO = "fifo"
+DEVICE = "device"
+ABSENT = "absent"
+KINDS = (DIRECTORY, FILE, LINK, SOCKET, FIFO, DEVICE)
+
+MAX_LINKS = 40  # path_resolution(7): ELOOP after 40 links
+
+
+class Node(NamedTuple):
+    """What lstat(2) says of one path: its kind, a link's target, and the identity of the object."""
+
+    kind: str
+    target: str = ""
+    dev: int = 0
+    ino: int = 0
+    links: int = 1
+
+
+class Name(NamedTuple):
+    """One name in a directory, with the kind and inode number that reading the directory tells."""
+
+    name: str
+    kind: str
+    ino: int = 0
+
+
+class Look(Protocol):
+    """Answers about one file system. Paths are absolute, POSIX, clean; nothing is followed."""
+
+    def node(self, path: str) -> Node | None:
+        """Return the node at a path, or None where there is none or it cannot be seen."""
+
+    def names(self, path: str) -> tuple[Name, ...] | None:
+        """Return the names in a directory, sorted, or None where it cannot be listed."""
+
+    def content(self, path: str) -> str | None:
+        """Return the text of a small regular file, or None."""
+
+    def sockets(self) -> tuple[str, ...]:
+        """Return the paths of Unix sockets that are known to be bound."""
+
+    def mounts(self) -> tuple[str, ...]:
+        """Return the mount points."""
+
+
+class TreeLook:
+    """A ``Look`` over a described tree, as ``--tree FILE`` gives it.
+
+    The description maps absolute paths to ``{"type": "directory|file|link|socket|fifo|device"}`` with
+    ``target`` for links, ``content`` for files, ``inode`` where several names are one object. Parents are
+    directories without being named. ``{"mounts": [...]}`` may stand beside ``{"paths": {...}}``.
+    """
+
+    def __init__(self, paths: Mapping[str, Mapping[str, Any]], mounts: tuple[str, ...] = ()) -> None:
+        self._nodes: dict[str, Node] = {"/": Node(DIRECTORY, dev=1, ino=2, links=2)}
+        self._content: dict[str, str] = {}
+        self._names: dict[str, dict[str, None]] = {"/": {}}
+        self._mounts = mounts
+        inodes: dict[Any, int] = {}
+        counts: dict[Any, int] = {}
+        for spec in paths.values():
+            counts[spec.get("inode")] = counts.get(spec.get("inode"), 0) + 1
+        for path in sorted(paths):
+            spec = paths[path]
+            self._parents(path)
+            mark = spec.get("inode")
+            number = len(self._nodes) + 2 if mark is None else inodes.setdefault(mark, len(self._nodes) + 2)
+            links = 1 if mark is None else counts[mark]
+            kind = str(spec.get("type", FILE))
+            self._nodes[path] = Node(kind, str(spec.get("target", "")), 1, number, links)
+            if kind == DIRECTORY:
+                self._names.setdefault(path, {})
+            self._content[path] = str(spec.get("content", ""))
+
+    def _parents(self, path: str) -> None:
+        parts = path.strip("/").split("/")
+        here = "/"
+        for part in parts:
+            self._names.setdefault(here, {})[part] = None
+            below = here.rstrip("/") + "/" + part
+            if below != path and below not in self._nodes:
+                self._nodes[below] = Node(DIRECTORY, dev=1, ino=len(self._nodes) + 2)
+            here = below
+
+    def node(self, path: str) -> Node | None:
+        """Return the described node."""
+        return self._nodes.get(path)
+
+    def names(self, path: str) -> tuple[Name, ...] | None:
+        """Return the described names of a directory."""
+        found = self._nodes.get(path)
+        if found is None or found.kind != DIRECTORY:
+            return None
+        base = path.rstrip("/")
+        nodes = ((name, self._nodes[f"{base}/{name}"]) for name in sorted(self._names.get(path, {})))
+        return tuple(Name(name, node.kind, node.ino) for name, node in nodes)
+
+    def content(self, path: str) -> str | None:
+        """Return the described content of a regular file."""
+        found = self._nodes.get(path)
+        return self._content.get(path) if found is not None and found.kind == FILE else None
+
+    def sockets(self) -> tuple[str, ...]:
+        """Return the described sockets."""
+        return tuple(path for path, node in sorted(self._nodes.items()) if node.kind == SOCKET)
+
+    def mounts(self) -> tuple[str, ...]:
+        """Return the described mount points."""
+        return self._mounts
+
+
+class Walked(NamedTuple):
+    """Where a path leads: the physical path, the node there (None: absent), and the links on the way.
+
+    ``missing`` is the first component that is not there, as a path; empty where the node exists.
+    """
+
+    path: str
+    node: Node | None
+    links: tuple[str, ...] = ()
+    missing: str = ""
+    loop: bool = False
+
+
+class Walker:
+    """Follows paths through links one component at a time, remembering what it saw."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._seen: dict[str, Node | None] = {}
+
+    def node(self, path: str) -> Node | None:
+        """Return the node at a path without following a final link."""
+        if path not in self._seen:
+            self._seen[path] = self._look.node(path)
+        return self._seen[path]
+
+    def walk(self, path: str, follow: bool = True) -> Walked:
+        """Return where a path leads; ``follow`` says whether a final link is followed too."""
+        todo = [part for part in reversed(path.split("/")) if part]
+        here = ""
+        links: list[str] = []
+        node: Node | None = self.node("/")
+        while todo:
+            part = todo.pop()
+            if part == ".":
+                continue
+            if part == "..":
+                here = here.rpartition("/")[0]
+                node = self.node(here or "/")
+                continue
+            below = f"{here}/{part}"
+            node = self.node(below)
+            if node is None:
+                tail = "/".join(reversed(todo))
+                return Walked(f"{below}/{tail}" if tail else below, None, tuple(links), below)
+            if node.kind == LINK and (todo or follow):
+                if len(links) >= MAX_LINKS:
+                    return Walked(path, None, tuple(links), below, loop=True)
+                links.append(below)
+                todo += [name for name in reversed(node.target.split("/")) if name]
+                if node.target.startswith("/"):
+                    here = ""
+                node = self.node(here or "/")
+                continue
+            here = below
+        return Walked(here or "/", node, tuple(links))
