@@ -86,8 +86,6 @@ def missing_parameters(stack: Layers, values: Mapping[str, Place]) -> tuple[Diag
     for name in used_parameters(stack):
         if name not in values and BUILTIN_PARAMETERS.get(name, True):
             problems.append(
-                error(
-                    "SBX703", f"parameter `{name}` has no value", help=f"pass `--bind {name}=/absolute/path`"
-                )
+                error("SBX703", f"parameter `{name}` has no value", help=f"pass `--bind {name}=/absolute/path`")
             )
     return tuple(problems)

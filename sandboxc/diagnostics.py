@@ -53,9 +53,7 @@ def warning(
     return Diagnostic(code, WARNING, message, span, help, tuple(labels))
 
 
-def note(
-    code: str, message: str, span: Span | None = None, help: str = "", labels: Iterable[Label] = ()
-) -> Diagnostic:
+def note(code: str, message: str, span: Span | None = None, help: str = "", labels: Iterable[Label] = ()) -> Diagnostic:
     """Return a note-level diagnostic."""
     return Diagnostic(code, NOTE, message, span, help, tuple(labels))
 

@@ -9,7 +9,17 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
-from sandboxc.places import POSIX, PathProblem, Place, Spelled, _bad_character, parse_place
+from sandboxc.places import (
+    MAX_COMPONENT,
+    MAX_PATH,
+    WINDOWS,
+    PathProblem,
+    Place,
+    Spelled,
+    _bad_character,
+    _decode,
+    parse_place,
+)
 
 ANY_DEPTH = "**"
 MAX_ALTERNATIVES = 64
@@ -74,9 +84,61 @@ def quote_character(char: str) -> str:
 
 
 def _set_regex(body: str) -> str:
+    """Return the bracket class of a set; a name never holds ``/``, so no range of it may hold one either."""
     negated = body[0] in "!^"
-    members = body[1:] if negated else body
-    return "[" + ("^/" if negated else "") + "".join("\\" + c if c in "\\^[" else c for c in members) + "]"
+    spans = _set_spans(body[1:] if negated else body)
+    if negated:
+        spans = _merge([*spans, ("/", "/")])
+    else:
+        spans = _without(spans, "/")
+    # A bare `-`, `]`, `^` or backslash at the edge of a range would be read as syntax.
+    singles = [char for char in "]-^\\" if any(low <= char <= high for low, high in spans)]
+    for char in singles:
+        spans = _without(spans, char)
+    text = "".join(
+        low if low == high else f"{low}{high}" if ord(high) - ord(low) == 1 else f"{low}-{high}" for low, high in spans
+    )
+    head = "]" if "]" in singles else ""
+    tail = ("\\\\" if "\\" in singles else "") + ("\\^" if "^" in singles else "") + ("-" if "-" in singles else "")
+    if not head + text + tail:
+        return "[^\0-\U0010ffff]"  # only `/` was asked for
+    return "[" + ("^" if negated else "") + head + text + tail + "]"
+
+
+def _set_spans(members: str) -> list[tuple[str, str]]:
+    spans: list[tuple[str, str]] = []
+    index = 0
+    while index < len(members):
+        if members[index + 1 : index + 2] == "-" and index + 2 < len(members):
+            spans.append((members[index], members[index + 2]))
+            index += 3
+        else:
+            spans.append((members[index], members[index]))
+            index += 1
+    return _merge(spans)
+
+
+def _merge(spans: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    merged: list[tuple[str, str]] = []
+    for low, high in sorted(spans):
+        if merged and ord(low) <= ord(merged[-1][1]) + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def _without(spans: list[tuple[str, str]], char: str) -> list[tuple[str, str]]:
+    kept: list[tuple[str, str]] = []
+    for low, high in spans:
+        if not low <= char <= high:
+            kept.append((low, high))
+            continue
+        if low < char:
+            kept.append((low, chr(ord(char) - 1)))
+        if char < high:
+            kept.append((chr(ord(char) + 1), high))
+    return kept
 
 
 @lru_cache(maxsize=4096)
@@ -157,8 +219,8 @@ def parse_glob(
 ) -> tuple[Glob, ...] | PathProblem:
     """Return the brace-free patterns of a glob text (one for each alternative), or why it is refused.
 
-    An anchored text starts at a root (``/``, ``~/``, ``${name}``, a drive); a floating one starts with ``**/`` and
-    needs ``within``. The leading components without pattern characters become part of the anchor.
+    An anchored text starts at a root (``/``, ``~/``, ``${name}``, a drive); a floating one starts with
+    ``**/`` and needs ``within``. The leading components without pattern characters become part of the anchor.
     """
     problem = _bad_character(text) or _bad_syntax(text)
     if problem:
@@ -178,35 +240,99 @@ def parse_glob(
         )
     spared: list[tuple[str, ...]] = []
     for other in excepts:
-        bad = _bad_character(other) or _bad_syntax(other)
-        if bad:
-            return bad
-        for form in expand_braces(other):
-            spared.append(tuple(part for part in form.split("/") if part))
+        forms = parse_except(other, flavour)
+        if isinstance(forms, PathProblem):
+            return forms
+        spared.extend(forms)
     found: list[Glob] = []
     for form in expand_braces(text):
         if floating:
-            parts = tuple(part for part in form.split("/") if part)
-            found.append(Glob(None, parts, text, within, _relative_excepts(spared)))
+            parts = _pattern_parts(form, text, flavour)
+            if isinstance(parts, PathProblem):
+                return parts
+            found.append(Glob(None, parts, text, within, tuple(spared)))
             continue
         anchored = _anchor(form, text, flavour, parameters)
         if isinstance(anchored, PathProblem):
             return anchored
         anchor, parts = anchored
-        found.append(Glob(anchor, parts, text, "", _relative_excepts(spared)))
+        found.append(Glob(anchor, parts, text, "", tuple(spared)))
     return tuple(found)
 
 
-def _relative_excepts(spared: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(form if form[:1] == (ANY_DEPTH,) else (ANY_DEPTH, *form) for form in spared)
+def parse_except(text: str, flavour: str) -> tuple[tuple[str, ...], ...] | PathProblem:
+    """Return the patterns of an exception, each starting with ``**``, or why the text is refused.
+
+    An exception has no root of its own: it holds wherever the glob that it belongs to holds.
+    """
+    problem = _bad_character(text) or _bad_syntax(text)
+    if problem:
+        return problem
+    if text[0] in "/~" or text.startswith("${") or (flavour == WINDOWS and (text[0] == "\\" or text[1:2] == ":")):
+        return PathProblem(
+            "SBX335",
+            "an exception has no root of its own",
+            "start it with a name or with `**/`",
+            0,
+            len(text),
+        )
+    found: list[tuple[str, ...]] = []
+    for form in expand_braces(text):
+        parts = _pattern_parts(form, text, flavour)
+        if isinstance(parts, PathProblem):
+            return parts
+        found.append(parts if parts[0] == ANY_DEPTH else (ANY_DEPTH, *parts))
+    return tuple(found)
+
+
+def _pattern_parts(form: str, text: str, flavour: str) -> tuple[str, ...] | PathProblem:
+    """Return the component patterns of one alternative, with ``$$`` made one dollar."""
+    body = form.replace("\\", "/") if flavour == WINDOWS else form
+    parts: list[str] = []
+    for name in body.split("/"):
+        if not name or name == ".":
+            continue
+        if name == "..":
+            return PathProblem("SBX321", "`..` cannot stand in a pattern", "write the path it means", 0, len(text))
+        decoded = _decode(name, 0)
+        if isinstance(decoded, PathProblem):
+            at = max(text.find("$"), 0)
+            return decoded._replace(offset=at, length=min(decoded.length, len(text) - at))
+        problem = _bad_pattern_name(decoded, text, flavour)
+        if problem:
+            return problem
+        if decoded != ANY_DEPTH or parts[-1:] != [ANY_DEPTH]:
+            parts.append(decoded)
+    if not parts:
+        return PathProblem("SBX333", f"`{text}` holds no pattern", "use `path:` for a literal place", 0, len(text))
+    return tuple(parts)
+
+
+def _bad_pattern_name(name: str, text: str, flavour: str) -> PathProblem | None:
+    if ANY_DEPTH in name and name != ANY_DEPTH:
+        return PathProblem("SBX330", "`**` must be a whole name", "write `*` or `**/`", max(text.find("**"), 0), 2)
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_COMPONENT:
+        return PathProblem(
+            "SBX322", f"a name is longer than {MAX_COMPONENT} bytes", "no file can have it", 0, len(text)
+        )
+    if flavour == WINDOWS:
+        for char in '<>:"|':
+            if char in name:
+                return PathProblem(
+                    "SBX323",
+                    f"`{char}` cannot stand in a Windows name",
+                    "add `when: {os: [linux, macos]}`",
+                    text.index(char),
+                    1,
+                )
+    return None
 
 
 def _anchor(
     form: str, text: str, flavour: str, parameters: Collection[str]
 ) -> tuple[Place, tuple[str, ...]] | PathProblem:
     """Return the literal head of one alternative as a place, and the pattern components behind it."""
-    separator = "/" if flavour == POSIX or "\\" not in form else "/"
-    names = (form.replace("\\", "/") if flavour != POSIX else form).split(separator)
+    names = (form.replace("\\", "/") if flavour == WINDOWS else form).split("/")
     head: list[str] = []
     for name in names:
         if head and any(char in name for char in "*?["):
@@ -221,26 +347,24 @@ def _anchor(
             0,
             len(text),
         )
-    tail = tuple(name for name in names[len(head) :] if name and name != ".")
-    if ".." in tail:
-        return PathProblem(
-            "SBX321", "`..` cannot stand behind a pattern", "write the path it means", 0, len(text)
-        )
     spelled = parse_place(literal or "/", flavour, parameters)
     if not isinstance(spelled, Spelled):
-        return spelled
-    if not tail:
+        return spelled if form == text else spelled._replace(offset=0, length=len(text))
+    if not any(name and name != "." for name in names[len(head) :]):
         if not spelled.place.parts:
-            return PathProblem(
-                "SBX333", f"`{text}` holds no pattern", "use `path:` for a literal place", 0, len(text)
-            )
+            return PathProblem("SBX333", f"`{text}` holds no pattern", "use `path:` for a literal place", 0, len(text))
         return spelled.place.parent, (spelled.place.parts[-1],)
-    return spelled.place, tail
+    tail = _pattern_parts("/".join(names[len(head) :]), text, flavour)
+    return tail if isinstance(tail, PathProblem) else (spelled.place, tail)
 
 
 def _bad_syntax(text: str) -> PathProblem | None:
     if not text:
-        return PathProblem("SBX310", "the pattern is empty", "", 0, 0)
+        return PathProblem("SBX310", "the pattern is empty", "write a pattern, or remove the entry", 0, 0)
+    if len(text) > MAX_PATH:
+        return PathProblem(
+            "SBX322", f"the pattern is longer than {MAX_PATH} characters", "split the entry", 0, len(text)
+        )
     depth = 0
     index = 0
     while index < len(text):
@@ -252,9 +376,7 @@ def _bad_syntax(text: str) -> PathProblem | None:
             end = text.find("]", index + 2)
             body = text[index + 1 : end]
             if end < 0 or "/" in body or "[" in body or body in ("!", "^"):
-                return PathProblem(
-                    "SBX330", "`[` is not closed in its name", "close the set with `]`", index, 1
-                )
+                return PathProblem("SBX330", "`[` is not closed in its name", "close the set with `]`", index, 1)
             problem = _bad_range(body, index)
             if problem:
                 return problem
@@ -262,15 +384,11 @@ def _bad_syntax(text: str) -> PathProblem | None:
         elif char == "{":
             depth += 1
             if depth > 1:
-                return PathProblem(
-                    "SBX330", "alternatives do not nest", "write the alternatives out", index, 1
-                )
+                return PathProblem("SBX330", "alternatives do not nest", "write the alternatives out", index, 1)
         elif char == "}":
             depth -= 1
             if depth < 0:
-                return PathProblem(
-                    "SBX330", "`}` closes nothing", "use `path:` for a literal brace", index, 1
-                )
+                return PathProblem("SBX330", "`}` closes nothing", "use `path:` for a literal brace", index, 1)
         elif char == "*" and text.startswith("**", index):
             before = text[index - 1] if index else "/"
             after = text[index + 2 : index + 3] or "/"
@@ -279,9 +397,7 @@ def _bad_syntax(text: str) -> PathProblem | None:
             index += 1
         index += 1
     if depth:
-        return PathProblem(
-            "SBX330", "`{` is not closed", "close the alternatives with `}`", text.index("{"), 1
-        )
+        return PathProblem("SBX330", "`{` is not closed", "close the alternatives with `}`", text.index("{"), 1)
     if len(expand_braces(text)) > MAX_ALTERNATIVES:
         return PathProblem(
             "SBX334",
@@ -302,21 +418,40 @@ def _bad_range(body: str, index: int) -> PathProblem | None:
 
 
 def expand_braces(text: str) -> tuple[str, ...]:
-    """Return the texts that ``{a,b}`` stands for, in the order written; ``${name}`` is left alone."""
+    """Return the texts that ``{a,b}`` stands for, in the order written; ``${name}`` and sets are left alone.
+
+    At most one text more than ``MAX_ALTERNATIVES`` is returned.
+    """
+    found = [""]
+    for choices in _segments(text):
+        found = [head + choice for head in found for choice in choices][: MAX_ALTERNATIVES + 1]
+    return tuple(found)
+
+
+def _segments(text: str) -> list[list[str]]:
+    """Return the text cut at its braces: a list of one for what is literal, of several for alternatives."""
+    segments: list[list[str]] = []
+    literal = ""
+    choices: list[str] | None = None
     index = 0
-    while True:
-        index = text.find("{", index)
-        if index < 0:
-            return (text,)
-        if index and text[index - 1] == "$":
-            index += 1
-            continue
-        end = text.index("}", index)
-        head, tail = text[:index], text[end + 1 :]
-        found: list[str] = []
-        for choice in text[index + 1 : end].split(","):
-            for rest in expand_braces(tail):
-                found.append(head + choice + rest)
-                if len(found) > MAX_ALTERNATIVES:
-                    return tuple(found)
-        return tuple(found)
+    while index < len(text):
+        char = text[index]
+        step = 1
+        if text.startswith("${", index):
+            step = max(2, text.find("}", index) + 1 - index)
+        elif char == "[":
+            step = max(1, text.find("]", index + 2) + 1 - index)
+        if step == 1 and char == "{" and choices is None:
+            segments.append([literal])
+            choices, literal = [], ""
+        elif step == 1 and char in ",}" and choices is not None:
+            choices.append(literal)
+            literal = ""
+            if char == "}":
+                segments.append(choices)
+                choices = None
+        else:
+            literal += text[index : index + step]
+        index += step
+    segments.append([literal])
+    return segments

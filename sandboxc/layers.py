@@ -50,11 +50,7 @@ class Layer(NamedTuple):
 
     def describe(self) -> str:
         """Return a short name of the layer for messages: where it stands, or what made it."""
-        return (
-            self.source
-            or self.text
-            or (self.where.text() if isinstance(self.where, Place) else self.where.text)
-        )
+        return self.source or self.text or (self.where.text() if isinstance(self.where, Place) else self.where.text)
 
 
 class SocketRule(NamedTuple):

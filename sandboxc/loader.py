@@ -66,9 +66,7 @@ def read_source(path: str, stdin: BinaryIO | None = None) -> Loaded:
         else:
             found = _read_regular(path)
             if isinstance(found, str):
-                return Loaded(
-                    None, "", (error("SBX116", f"`{name}` is {found}", None, "name a policy file"),)
-                )
+                return Loaded(None, "", (error("SBX116", f"`{name}` is {found}", None, "name a policy file"),))
             data = found
     except FileNotFoundError:
         return Loaded(None, "", (error("SBX117", f"`{name}` does not exist", None, "check the path"),))
@@ -81,9 +79,7 @@ def read_source(path: str, stdin: BinaryIO | None = None) -> Loaded:
 def _read_regular(path: str) -> bytes | str:
     """Return the first bytes of a regular file, or what kind of thing the path is instead."""
     # O_NONBLOCK: opening a fifo without a writer would otherwise wait for ever.
-    flags = (
-        os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    )
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not stat.S_ISREG(kind := os.stat(path).st_mode):
         return _kind(kind)
     descriptor = os.open(path, flags)
@@ -105,12 +101,10 @@ def _kind(mode: int) -> str:
 
 
 def source_of_bytes(name: str, data: bytes) -> Loaded:
-    """Return the text of these bytes, which must be at most 1 MiB of UTF-8; a leading byte order mark is dropped."""
+    """Return the text of these bytes: at most 1 MiB of UTF-8; a leading byte order mark is dropped."""
     start = Span(name, 1, 1, 1, 1)
     if len(data) > MAX_BYTES:
-        return Loaded(
-            None, "", (error("SBX106", "the document is larger than 1 MiB", start, "split the policy"),)
-        )
+        return Loaded(None, "", (error("SBX106", "the document is larger than 1 MiB", start, "split the policy"),))
     digest = sha256(data).hexdigest()
     try:
         text = data.decode("utf-8")

@@ -66,9 +66,7 @@ def apply_waivers(losses: Iterable[Loss], waivers: Iterable[Waiver], target: str
         if waiver not in used:
             same = sorted({loss.at for loss in found if loss.code == waiver.loss})
             help_text = (
-                f"`{waiver.loss}` occurs at: {', '.join(f'`{at}`' for at in same)}"
-                if same
-                else "remove the line"
+                f"`{waiver.loss}` occurs at: {', '.join(f'`{at}`' for at in same)}" if same else "remove the line"
             )
             problems.append(
                 error(
@@ -89,9 +87,7 @@ def _report(loss: Loss) -> Iterable[Diagnostic]:
         yield warning(loss.code, f"{words} ({loss.kind})", loss.span)
         return
     line = f'waive:\n  - {{loss: {loss.code}, target: {loss.target}, at: "{loss.at}", reason: ...}}'
-    yield error(
-        loss.code, f"{words} ({loss.kind})", loss.span, f"change the policy, or accept it there with\n{line}"
-    )
+    yield error(loss.code, f"{words} ({loss.kind})", loss.span, f"change the policy, or accept it there with\n{line}")
 
 
 def _key(loss: Loss) -> tuple[str, str, str, str]:

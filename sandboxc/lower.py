@@ -7,6 +7,7 @@ from sandboxc.globs import Glob, parse_glob
 from sandboxc.layers import (
     ENTRY,
     MODE,
+    PROTECTED,
     Layer,
     Layers,
     SocketRule,
@@ -122,27 +123,24 @@ class _Lowering:
         if policy.mode.value not in ("read-only", WORKSPACE_WRITE):
             return []
         found = [Layer(Place(RUN_BASE, ()), DENY, MODE, "run base", kind="directory")]
-        if (
-            policy.baseline
-            and policy.baseline.value == DENY
-            and not (policy.system and policy.system.value == "none")
-        ):
+        if policy.protected.preset != "none":
+            # whoever can write the policy or its profile rules the next run
+            found += [
+                Layer(Place(name, ()), READ, PROTECTED, f"protected:{name}", cap=True) for name in ("policy", "profile")
+            ]
+        if policy.baseline and policy.baseline.value == DENY and not (policy.system and policy.system.value == "none"):
             found += system_layers(self.os)
         if policy.mode.value == WORKSPACE_WRITE:
             span = policy.workspace.span if policy.workspace else policy.mode.span
             found.append(Layer(self.workspace(), WRITE, MODE, "workspace", kind="directory", span=span))
         if policy.temp == "private" and policy.mode.value == WORKSPACE_WRITE:
-            found.append(
-                Layer(Place(RUN_TMP, ()), WRITE, MODE, "private temp", kind="directory", private=True)
-            )
+            found.append(Layer(Place(RUN_TMP, ()), WRITE, MODE, "private temp", kind="directory", private=True))
         elif policy.temp and policy.mode.value == WORKSPACE_WRITE:
             for word in policy.temp:
                 assert isinstance(word, Word)
                 place = self._place(word)
                 if place is not None:
-                    found.append(
-                        Layer(place, WRITE, MODE, "temp", kind="directory", text=word.value, span=word.span)
-                    )
+                    found.append(Layer(place, WRITE, MODE, "temp", kind="directory", text=word.value, span=word.span))
         return found
 
     def _hidden(self) -> list[Layer]:

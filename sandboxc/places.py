@@ -36,6 +36,7 @@ INTERNAL_PARAMETERS = (RUN_TMP, RUN_BASE)
 PARAMETER_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 MAX_PATH = 4096
 MAX_COMPONENT = 255
+MAX_SUGGESTED = 40  # longer words get no "did you mean"
 
 _DRIVE = re.compile(r"([A-Za-z]):(?=[/\\]|\Z)")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?\Z", re.I)
@@ -151,13 +152,9 @@ def _bad_character(text: str) -> PathProblem | None:
             return PathProblem("SBX311", "the path contains a NUL character", "remove it", offset, 1)
         if ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0:
             name = f"U+{ord(char):04X}"
-            return PathProblem(
-                "SBX312", f"the path contains the control character {name}", "remove it", offset, 1
-            )
+            return PathProblem("SBX312", f"the path contains the control character {name}", "remove it", offset, 1)
         if 0xD800 <= ord(char) <= 0xDFFF:
-            return PathProblem(
-                "SBX312", "the path contains a lone surrogate", "write the path in UTF-8", offset, 1
-            )
+            return PathProblem("SBX312", "the path contains a lone surrogate", "write the path in UTF-8", offset, 1)
     return None
 
 
@@ -242,25 +239,23 @@ def _windows_head(text: str) -> tuple[Place, str, int] | PathProblem | None:
     if text.startswith("\\\\"):
         names = body[2:].split("/", 2)
         if len(names) < 2 or not names[0] or not names[1]:
-            return PathProblem(
-                "SBX320", "a share needs a server and a share name", "write `\\\\server\\share`", 0, 2
-            )
+            return PathProblem("SBX320", "a share needs a server and a share name", "write `\\\\server\\share`", 0, 2)
+        for name in names[:2]:
+            at = text.index(name)
+            if name in (".", "..") or _bad_component(name, at, len(name), WINDOWS):
+                return PathProblem("SBX320", f"`{name}` cannot name a server or a share", "", at, len(name))
         used = 2 + len(names[0]) + 1 + len(names[1])
         return Place(f"//{names[0].lower()}/{names[1].lower()}", ()), text[used:], used
     return None
 
 
-def parse_reference(
-    text: str, offset: int, parameters: Collection[str]
-) -> tuple[str, int] | PathProblem | None:
-    """Return (name, end offset) of the ``${name}`` at ``offset``; None where the ``$`` is an ordinary character."""
+def parse_reference(text: str, offset: int, parameters: Collection[str]) -> tuple[str, int] | PathProblem | None:
+    """Return (name, end offset) of the ``${name}`` at ``offset``; None where the ``$`` is ordinary."""
     following = text[offset + 1 : offset + 2]
     if following == "{":
         end = text.find("}", offset)
         if end < 0:
-            return PathProblem(
-                "SBX316", "`${` is not closed", "write `${name}`, or `$$` for a dollar sign", offset, 2
-            )
+            return PathProblem("SBX316", "`${` is not closed", "write `${name}`, or `$$` for a dollar sign", offset, 2)
         name = text[offset + 2 : end]
         if name not in parameters:
             return PathProblem(
@@ -287,7 +282,9 @@ def parse_reference(
 
 def nearest_help(word: str, known: Collection[str]) -> str:
     """Return "did you mean `x`?" for the nearest known word within a small distance, else an empty text."""
-    best, limit = "", max(1, len(word) // 3) + 1
+    if len(word) > MAX_SUGGESTED:
+        return ""
+    best, limit = "", min(max(1, len(word) // 3), 3) + 1
     for candidate in sorted(known):
         distance = edit_distance(word, candidate, limit)
         if distance < limit:
@@ -296,18 +293,21 @@ def nearest_help(word: str, known: Collection[str]) -> str:
 
 
 def edit_distance(one: str, other: str, limit: int) -> int:
-    """Return the number of insertions, deletions, substitutions and swaps between two words, at most ``limit``."""
+    """Return how many insertions, deletions, substitutions and swaps part two words, at most ``limit``."""
     if abs(len(one) - len(other)) >= limit:
         return limit
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
-        row = [i]
-        for j, b in enumerate(other, 1):
+        row = [i] + [limit] * len(other)
+        for j in range(max(1, i - limit), min(len(other), i + limit) + 1):
+            b = other[j - 1]
             cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
+            row[j] = cost
+        if min(row) >= limit:
+            return limit
         before, last = last, row
     return min(last[-1], limit)
 
@@ -316,14 +316,12 @@ def _fold(base: Place, rest: str, offset: int, flavour: str, text: str) -> Spell
     """Return the place with ``.``, ``..``, doubled and trailing separators folded and each name checked."""
     body = rest.replace("\\", "/") if flavour == WINDOWS else rest
     parts: list[str] = list(base.parts)
-    floor = len(base.parts) if not base.is_bound else 0
+    floor = len(base.parts)
     position = offset
     for name in body.split("/"):
         if name == "..":
             if len(parts) <= floor:
-                return PathProblem(
-                    "SBX321", "`..` leaves the root of the path", "write the path it means", position, 2
-                )
+                return PathProblem("SBX321", "`..` leaves the root of the path", "write the path it means", position, 2)
             parts.pop()
         elif name and name != ".":
             decoded = _decode(name, position)
@@ -385,9 +383,7 @@ def _bad_component(name: str, position: int, length: int, flavour: str) -> PathP
             return PathProblem(
                 "SBX323",
                 f"`{char}` cannot stand in a Windows name",
-                "add `when: {os: [linux, macos]}`"
-                if char != ":"
-                else "alternate data streams are not places",
+                "add `when: {os: [linux, macos]}`" if char != ":" else "alternate data streams are not places",
                 position + index,
                 1,
             )

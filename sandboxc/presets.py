@@ -34,9 +34,7 @@ def versions() -> dict[str, int]:
     return {name: int(packaged.data(name)["version"]) for name in ("hidden", "protected", "system")}
 
 
-def protected_names(
-    choice: PresetChoice, os: str
-) -> tuple[tuple[ProtectedName, ...], tuple[Diagnostic, ...]]:
+def protected_names(choice: PresetChoice, os: str) -> tuple[tuple[ProtectedName, ...], tuple[Diagnostic, ...]]:
     """Return the protected names that a choice asks for on one operating system."""
     found: dict[str, ProtectedName] = {}
     if choice.preset != "none":
@@ -47,9 +45,7 @@ def protected_names(
         for item in preset.get("git", ()):
             if _on(item, os):
                 path = tuple(item["path"].split("/"))
-                found[".git/" + item["path"]] = ProtectedName(
-                    path, item.get("kind", ""), True, item.get("occupant")
-                )
+                found[".git/" + item["path"]] = ProtectedName(path, item.get("kind", ""), True, item.get("occupant"))
     problems: list[Diagnostic] = []
     for word in choice.remove:
         if word.value not in found:
@@ -65,9 +61,7 @@ def protected_names(
             or any(c in word.value for c in "*?[\\")
         ):
             help_text = "write a name, or a path below the writable root, without pattern characters"
-            problems.append(
-                error("SBX342", f"`{word.value}` is not a name below a root", word.span, help_text)
-            )
+            problems.append(error("SBX342", f"`{word.value}` is not a name below a root", word.span, help_text))
             continue
         found[word.value] = ProtectedName(parts)
     return tuple(found.values()), tuple(problems)

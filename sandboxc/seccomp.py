@@ -131,9 +131,7 @@ ROWS: Mapping[tuple[str, str], Row] = MappingProxyType(
 
 def without_unix(row: Row) -> Row:
     """Return ``row`` with no socket of AF_UNIX but connected pairs: for Landlock below ABI 9."""
-    return _row(
-        {**row.families, "unix": "pair"}, others=row.others, pairs="connected", fast_open=row.fast_open
-    )
+    return _row({**row.families, "unix": "pair"}, others=row.others, pairs="connected", fast_open=row.fast_open)
 
 
 def landlock_row(*, network: str, abi: int, tcp_ports: bool = False, unix: bool | None = None) -> Row:
@@ -145,9 +143,7 @@ def landlock_row(*, network: str, abi: int, tcp_ports: bool = False, unix: bool 
     return row if unix else without_unix(row)
 
 
-def landlock_filter(
-    arch: str, *, network: str, abi: int, tcp_ports: bool = False, unix: bool | None = None
-) -> bytes:
+def landlock_filter(arch: str, *, network: str, abi: int, tcp_ports: bool = False, unix: bool | None = None) -> bytes:
     """Return the program that stands beside a Landlock rule set.
 
     Besides what every filter does (see the module):

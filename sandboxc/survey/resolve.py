@@ -21,11 +21,10 @@ from sandboxc.layers import (
 )
 from sandboxc.places import Place, posix
 from sandboxc.policy import CONNECT, DENY, READ, WRITE, Network
+from sandboxc.survey.aliases import Aliases, Overrides
 from sandboxc.survey.gitdirs import Repository, configured_paths, repository_at
 from sandboxc.survey.look import ABSENT, DIRECTORY, FILE, LINK, SOCKET, Look, Node, Walker
 from sandboxc.survey.walk import Found, walk
-
-MAX_SUSPECTS = 20_000
 
 
 class Site(NamedTuple):
@@ -116,20 +115,23 @@ class _Survey:
         self.incomplete: list[str] = []
         self.links: dict[str, list[Layer]] = {}
         self.repositories: dict[str, Repository] = {}
-        self.overrides: dict[str, tuple[str, Layer, str]] = {}  # alias path -> (access, layer, first name)
+        self.overrides: Overrides = {}
 
     def run(self) -> Resolved:
         stack = self._physical(self.stack)
         roots = self._write_roots(stack)
-        suspects = self._linked_objects(stack)
+        aliases = Aliases(self.look, self.walker)
+        suspects = aliases.linked_objects(stack)
         found = walk(self.look, roots, self._globs(stack), {ino for _, ino in suspects})
         self._note_limits(found, stack)
         stack = self._with_matches(stack, found)
         stack = self._with_repositories(stack, found)
         self._check_locks(stack)
         self._check_granting_links(stack)
-        self._aliases(roots, stack, found, suspects)
-        self._mount_aliases(stack)
+        aliases.find(roots, stack, found, suspects)
+        aliases.find_mounted(stack)
+        self.overrides = aliases.overrides
+        self.incomplete += aliases.incomplete
         index = Index(stack)
         sites = self._sites(stack, index)
         result = Resolved(
@@ -153,18 +155,14 @@ class _Survey:
     def _physical(self, stack: Layers) -> Layers:
         """Return the stack with every literal place and glob anchor moved to where its links lead."""
         moved = tuple(self._physical_layer(layer) for layer in stack.layers)
-        ceilings = tuple(
-            Ceiling(c.baseline, tuple(map(self._physical_layer, c.layers))) for c in stack.ceilings
-        )
+        ceilings = tuple(Ceiling(c.baseline, tuple(map(self._physical_layer, c.layers))) for c in stack.ceilings)
         sockets = tuple(rule._replace(where=self._place(rule.where, None)) for rule in stack.sockets)
         return stack._replace(layers=ordered(moved), ceilings=ceilings, sockets=sockets)
 
     def _physical_layer(self, layer: Layer) -> Layer:
         if isinstance(layer.where, Glob):
             anchor = layer.where.anchor
-            return (
-                layer if anchor is None else layer._replace(where=layer.where.at(self._place(anchor, layer)))
-            )
+            return layer if anchor is None else layer._replace(where=layer.where.at(self._place(anchor, layer)))
         return layer._replace(where=self._place(layer.where, layer))
 
     def _place(self, place: Place, layer: Layer | None) -> Place:
@@ -204,9 +202,7 @@ class _Survey:
 
     def _writable_links(self, sites: tuple[Site, ...]) -> tuple[str, ...]:
         table = _Table(sites, self.stack.baseline)
-        return tuple(
-            link for link in sorted(self.links) if table.access(link.rpartition("/")[0] or "/") == WRITE
-        )
+        return tuple(link for link in sorted(self.links) if table.access(link.rpartition("/")[0] or "/") == WRITE)
 
     # -- globs and repositories --------------------------------------------------------------------------
 
@@ -288,9 +284,7 @@ class _Survey:
         for directory in found.bare:
             self.repositories[directory] = Repository("", (directory,))
             made += self._git_layers(directory, git)
-        useful = [
-            layer for layer in made if isinstance(layer.where, Place) and index.access(layer.where) == WRITE
-        ]
+        useful = [layer for layer in made if isinstance(layer.where, Place) and index.access(layer.where) == WRITE]
         return stack._replace(layers=ordered((*stack.layers, *useful)))
 
     def _git_layers(self, directory: str, names: tuple[ProtectedName, ...]) -> list[Layer]:
@@ -312,89 +306,6 @@ class _Survey:
             walked = self.walker.walk(path)
             found.append(_cap(walked.path, f"protected:{path}", ""))
         return found
-
-    # -- other names of protected objects ----------------------------------------------------------------
-
-    def _linked_objects(self, stack: Layers) -> dict[tuple[int, int], tuple[Layer, str]]:
-        """Return the objects with more than one name that a deny or read layer holds: identity -> layer, path."""
-        found: dict[tuple[int, int], tuple[Layer, str]] = {}
-        for layer in stack.layers:
-            if layer.access == WRITE or not isinstance(layer.where, Place):
-                continue
-            if layer.access == READ and not (layer.cap or layer.span):
-                continue  # the system preset's reads are not protective
-            path = layer.where.text()
-            node = self.walker.node(path)
-            if node is None:
-                continue
-            if node.kind == DIRECTORY:
-                self._linked_below(path, layer, found)
-            elif node.links > 1:
-                found.setdefault((node.dev, node.ino), (layer, path))
-        return found
-
-    def _linked_below(self, root: str, layer: Layer, found: dict[tuple[int, int], tuple[Layer, str]]) -> None:
-        left, stack = MAX_SUSPECTS, [root]
-        while stack:
-            path = stack.pop()
-            for name in self.look.names(path) or ():
-                below = f"{path.rstrip('/')}/{name.name}"
-                left -= 1
-                if left < 0:
-                    self.incomplete.append(f"`{root}` holds too many names to look for hard links")
-                    return
-                if name.kind == DIRECTORY:
-                    stack.append(below)
-                elif name.kind == FILE:
-                    node = self.walker.node(below)
-                    if node is not None and node.links > 1:
-                        found.setdefault((node.dev, node.ino), (layer, below))
-
-    def _aliases(
-        self,
-        roots: list[str],
-        stack: Layers,
-        found: Found,
-        suspects: dict[tuple[int, int], tuple[Layer, str]],
-    ) -> None:
-        later = {key: value for key, value in self._linked_objects(stack).items() if key not in suspects}
-        self._name_aliases(found, suspects)
-        if later:  # objects that only globs and repositories brought in
-            self._name_aliases(walk(self.look, roots, (), {ino for _, ino in later}), later)
-
-    def _name_aliases(self, found: Found, suspects: dict[tuple[int, int], tuple[Layer, str]]) -> None:
-        for (dev, ino), (layer, first) in suspects.items():
-            for path in found.names.get(ino, ()):
-                node = self.walker.node(path)
-                if path != first and node is not None and node.dev == dev:
-                    self.overrides[path] = (layer.access, layer, first)
-
-    def _mount_aliases(self, stack: Layers) -> None:
-        """Carry protective layers to the places where the same file system is mounted a second time."""
-        mounted: dict[tuple[int, int], list[str]] = {}
-        for point in self.look.mounts():
-            node = self.walker.node(point)
-            if node is not None and point != "/":
-                mounted.setdefault((node.dev, node.ino), []).append(point)
-        if not mounted:
-            return
-        for layer in stack.layers:
-            if (
-                layer.access == WRITE
-                or not isinstance(layer.where, Place)
-                or not (layer.cap or layer.access == DENY or layer.span)
-            ):
-                continue
-            parts = layer.where.parts
-            for depth in range(len(parts) + 1):
-                ancestor = posix("/".join(parts[:depth])).text()
-                node = self.walker.node(ancestor)
-                if node is None:
-                    break
-                for point in mounted.get((node.dev, node.ino), ()):
-                    if point != ancestor:
-                        other = "/".join((point, *parts[depth:]))
-                        self.overrides.setdefault(other, (layer.access, layer, layer.where.text()))
 
     # -- sites -------------------------------------------------------------------------------------------
 

@@ -74,9 +74,7 @@ class _Walk:
                     self.sockets[below] = None
                 if name.ino in self.inodes and name.kind != DIRECTORY:
                     self.names.setdefault(name.ino, {})[below] = None
-                moved = [
-                    step for step in (self._step(p, name.name, below, name.kind) for p in running) if step
-                ]
+                moved = [step for step in (self._step(p, name.name, below, name.kind) for p in running) if step]
                 if name.kind == DIRECTORY and (whole or moved):
                     stack.append((below, moved))
 

@@ -1,0 +1,145 @@
+"""What this host and user give a binding: default parameter values, the run base, the state directory."""
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sandboxc.diagnostics import Diagnostic, error
+
+
+class Surroundings(NamedTuple):
+    """The values that a host gives, and what was refused on the way.
+
+    ``values`` maps parameter names to absolute paths. ``homes`` are the home directories that belong to the user:
+    the one in the environment and, where it differs, the one in the password database; hidden paths hold in each.
+    """
+
+    values: dict[str, str]
+    homes: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def surroundings(environ: Mapping[str, str], cwd: str) -> Surroundings:
+    """Return the default value of each built-in parameter (environ(7), XDG Base Directory Specification).
+
+    Args:
+        environ: the environment; values that are not absolute are resolved against ``cwd``.
+        cwd: the absolute current directory, which is the default workspace.
+    """
+    problems: list[Diagnostic] = []
+    account = _account_home()
+    home = environ.get("HOME", "") or account
+    if not home.startswith("/"):
+        problems.append(
+            error("SBX721", f"HOME is `{home}`, which is not absolute", help="set HOME, or pass --bind home=")
+        )
+        home = account or "/"
+    home = os.path.realpath(home)
+    homes = tuple(dict.fromkeys(path for path in (home, os.path.realpath(account) if account else home)))
+    values = {
+        "workspace": os.path.realpath(cwd),
+        "home": home,
+        "tmp": os.path.realpath(os.path.join(cwd, environ.get("TMPDIR", "") or "/tmp")),  # noqa: S108
+        "user-config": os.path.join(home, environ.get("XDG_CONFIG_HOME", "") or ".config"),
+        "user-cache": os.path.join(home, environ.get("XDG_CACHE_HOME", "") or ".cache"),
+    }
+    runtime = environ.get("XDG_RUNTIME_DIR", "") or f"/run/user/{os.getuid()}"
+    if os.path.isdir(runtime):
+        values["user-runtime"] = os.path.join(cwd, runtime)
+    agent = environ.get("SSH_AUTH_SOCK", "")
+    if agent:
+        values["ssh-auth-sock"] = os.path.join(cwd, agent)
+    docker = environ.get("DOCKER_HOST", "")
+    if docker.startswith("unix://") and docker != "unix://":
+        values["docker-sock"] = os.path.join(cwd, docker.removeprefix("unix://"))
+    return Surroundings(values, homes, tuple(problems))
+
+
+def _account_home() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def root_problems(values: Mapping[str, str], homes: tuple[str, ...], given: bool) -> tuple[Diagnostic, ...]:
+    """Return an error for each mode root that would make a whole home, or what holds it, writable by default.
+
+    Args:
+        values: the bound values of ``workspace`` and ``tmp`` that the policy uses as writable roots.
+        homes: the user's home directories.
+        given: whether the caller named the workspace, for the help text.
+    """
+    found: list[Diagnostic] = []
+    for name, path in sorted(values.items()):
+        for home in homes:
+            if home == path or home.startswith(path.rstrip("/") + "/"):
+                found.append(
+                    error(
+                        "SBX722",
+                        f"`{name}` is `{path}`, which holds the home directory `{home}`",
+                        help="run in a project directory, or write an entry for the tree that is meant",
+                    )
+                )
+                break
+    return tuple(found)
+
+
+class BaseError(Exception):
+    """The run base or the state directory cannot be used; the text says why."""
+
+
+def run_base(environ: Mapping[str, str]) -> str:
+    """Return the directory that holds the private temp directories of this user's runs, made if need be.
+
+    It is short, so that socket paths below it stay under the 108 bytes of unix(7): in the user's run-time
+    directory where there is one, else in /tmp.
+
+    Raises:
+        BaseError: it is not a directory of this user's that nobody else may enter.
+    """
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/") and _is_private(runtime):
+        return _private_directory(os.path.join(os.path.realpath(runtime), "sandboxc"))
+    return _private_directory(f"/tmp/sandboxc-{os.getuid()}")  # noqa: S108
+
+
+def state_directory(home: str, environ: Mapping[str, str]) -> str:
+    """Return the directory that holds the journals of occupants, made if need be.
+
+    It outlives a restart of the machine, as the occupants do.
+
+    Raises:
+        BaseError: it is not a directory of this user's that nobody else may enter.
+    """
+    base = environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(home, ".local/state")
+    try:
+        os.makedirs(base, mode=0o700, exist_ok=True)
+    except OSError as fault:
+        raise BaseError(f"cannot make `{base}`: {fault.strerror}") from None
+    return _private_directory(os.path.join(os.path.realpath(base), "sandboxc"))
+
+
+def _private_directory(path: str) -> str:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as fault:
+        raise BaseError(f"cannot make `{path}`: {fault.strerror}") from None
+    if not _is_private(path):
+        raise BaseError(f"`{path}` is not a directory of mode 0700 that belongs to this user")
+    return path
+
+
+def _is_private(path: str) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
