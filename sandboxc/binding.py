@@ -82,10 +82,8 @@ def used_parameters(stack: Layers) -> tuple[str, ...]:
 
 def missing_parameters(stack: Layers, values: Mapping[str, Place]) -> tuple[Diagnostic, ...]:
     """Return an error for each used parameter that must have a value and has none."""
-    problems: list[Diagnostic] = []
-    for name in used_parameters(stack):
-        if name not in values and BUILTIN_PARAMETERS.get(name, True):
-            problems.append(
-                error("SBX703", f"parameter `{name}` has no value", help=f"pass `--bind {name}=/absolute/path`")
-            )
-    return tuple(problems)
+    return tuple(
+        error("SBX703", f"parameter `{name}` has no value", help=f"pass `--bind {name}=/absolute/path`")
+        for name in used_parameters(stack)
+        if name not in values and BUILTIN_PARAMETERS.get(name, True)
+    )

@@ -222,7 +222,7 @@ def parse_glob(
     An anchored text starts at a root (``/``, ``~/``, ``${name}``, a drive); a floating one starts with
     ``**/`` and needs ``within``. The leading components without pattern characters become part of the anchor.
     """
-    problem = _bad_character(text) or _bad_syntax(text)
+    problem = _too_long(text) or _bad_character(text) or _bad_syntax(text)
     if problem:
         return problem
     floating = text.startswith("**/") or text == "**"
@@ -265,7 +265,7 @@ def parse_except(text: str, flavour: str) -> tuple[tuple[str, ...], ...] | PathP
 
     An exception has no root of its own: it holds wherever the glob that it belongs to holds.
     """
-    problem = _bad_character(text) or _bad_syntax(text)
+    problem = _too_long(text) or _bad_character(text) or _bad_syntax(text)
     if problem:
         return problem
     if text[0] in "/~" or text.startswith("${") or (flavour == WINDOWS and (text[0] == "\\" or text[1:2] == ":")):
@@ -358,13 +358,17 @@ def _anchor(
     return tail if isinstance(tail, PathProblem) else (spelled.place, tail)
 
 
-def _bad_syntax(text: str) -> PathProblem | None:
-    if not text:
-        return PathProblem("SBX310", "the pattern is empty", "write a pattern, or remove the entry", 0, 0)
+def _too_long(text: str) -> PathProblem | None:
     if len(text) > MAX_PATH:
         return PathProblem(
             "SBX322", f"the pattern is longer than {MAX_PATH} characters", "split the entry", 0, len(text)
         )
+    return None
+
+
+def _bad_syntax(text: str) -> PathProblem | None:
+    if not text:
+        return PathProblem("SBX310", "the pattern is empty", "write a pattern, or remove the entry", 0, 0)
     depth = 0
     index = 0
     while index < len(text):
@@ -398,7 +402,13 @@ def _bad_syntax(text: str) -> PathProblem | None:
         index += 1
     if depth:
         return PathProblem("SBX330", "`{` is not closed", "close the alternatives with `}`", text.index("{"), 1)
-    if len(expand_braces(text)) > MAX_ALTERNATIVES:
+    # NUL, which no text holds, stands for the `**` that were written: two stars may not meet at a brace.
+    forms = expand_braces(text.replace("**", "\0"))
+    if any("**" in form for form in forms):
+        return PathProblem(
+            "SBX330", "`**` must be a whole name", "two `*` meet where alternatives are put in", 0, len(text)
+        )
+    if len(forms) > MAX_ALTERNATIVES:
         return PathProblem(
             "SBX334",
             f"the pattern has more than {MAX_ALTERNATIVES} alternatives",
@@ -426,6 +436,16 @@ def expand_braces(text: str) -> tuple[str, ...]:
     for choices in _segments(text):
         found = [head + choice for head in found for choice in choices][: MAX_ALTERNATIVES + 1]
     return tuple(found)
+
+
+def pattern_size(text: str) -> int:
+    """Return how many names the alternatives of a text have together: what reading the pattern costs."""
+    if len(text) > MAX_PATH:
+        return 1  # refused unread
+    count = 1
+    for choices in _segments(text):
+        count = min(count * len(choices), MAX_ALTERNATIVES)
+    return count * (text.count("/") + 1)
 
 
 def _segments(text: str) -> list[list[str]]:

@@ -132,7 +132,9 @@ class _Lowering:
             found += system_layers(self.os)
         if policy.mode.value == WORKSPACE_WRITE:
             span = policy.workspace.span if policy.workspace else policy.mode.span
-            found.append(Layer(self.workspace(), WRITE, MODE, "workspace", kind="directory", span=span))
+            text = policy.workspace.value if policy.workspace else "${workspace}"
+            root = Layer(self.workspace(), WRITE, MODE, "workspace", kind="directory", text=text, span=span)
+            found.append(root)
         if policy.temp == "private" and policy.mode.value == WORKSPACE_WRITE:
             found.append(Layer(Place(RUN_TMP, ()), WRITE, MODE, "private temp", kind="directory", private=True))
         elif policy.temp and policy.mode.value == WORKSPACE_WRITE:
@@ -193,6 +195,8 @@ class _Lowering:
         for entry in self.policy.entries:
             if entry.kind != "socket" or (entry.when and not entry.when.holds(self.os)):
                 continue
+            if self.flavour == WINDOWS and entry.text.value.startswith("/"):
+                continue  # a socket of Linux and macOS: there is nothing on Windows that could be connected to
             place = self._place(entry.text)
             if place is None:
                 continue

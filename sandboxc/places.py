@@ -134,6 +134,8 @@ def parse_place(
         parameters: names that may stand in ``${...}``.
         relative_to: the root for relative texts; None refuses them.
     """
+    if len(text) > 4 * MAX_PATH:  # `..` may shorten a path, but not from there
+        return PathProblem("SBX322", f"the path is longer than {MAX_PATH} bytes", "shorten it", 0, len(text))
     problem = _bad_character(text)
     if problem:
         return problem
@@ -296,6 +298,10 @@ def edit_distance(one: str, other: str, limit: int) -> int:
     """Return how many insertions, deletions, substitutions and swaps part two words, at most ``limit``."""
     if abs(len(one) - len(other)) >= limit:
         return limit
+    while one and other and one[0] == other[0]:
+        one, other = one[1:], other[1:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -334,7 +340,7 @@ def _fold(base: Place, rest: str, offset: int, flavour: str, text: str) -> Spell
         position += len(name) + 1
     place = Place(base.root, tuple(parts))
     if len(place.text().encode()) > MAX_PATH:
-        return PathProblem("SBX322", f"the path is longer than {MAX_PATH} bytes", "", 0, len(text))
+        return PathProblem("SBX322", f"the path is longer than {MAX_PATH} bytes", "shorten it", 0, len(text))
     return Spelled(place, body.endswith("/"))
 
 

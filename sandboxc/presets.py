@@ -96,7 +96,7 @@ def hidden_layers(choice: PresetChoice, os: str) -> tuple[tuple[HiddenItem, ...]
 def system_layers(os: str) -> tuple[Layer, ...]:
     """Return the read layers that a program needs to start under baseline deny."""
     found: list[Layer] = []
-    for item in packaged.data("system")["read"][os]:
+    for item in packaged.data("system")[os]:
         found += _layers(item, os, item["access"], MODE, "system:")
     return tuple(found)
 

@@ -4,9 +4,13 @@ import os
 import re
 import stat
 
-from sandboxc.survey.look import DEVICE, DIRECTORY, FIFO, FILE, LINK, SOCKET, Name, Node
+from sandboxc.survey.look import DEVICE, DIRECTORY, FIFO, FILE, LINK, SOCKET, Mount, Name, Node
 
-MAX_CONTENT = 65_536
+MAX_CONTENT = 1 << 20
+#: The start of a line of /proc/net/unix; a path may hold line feeds, so not every line feed ends a record.
+_RECORD = re.compile(r"^\S+: [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{4} [0-9A-F]{2} +[0-9]+ ?", re.MULTILINE)
+#: A Name from a tuple, without the checks of its constructor: a look may make tens of thousands.
+_new = tuple.__new__
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -45,12 +49,12 @@ class HostLook:
         """Return the names in a directory, sorted; None where it cannot be listed."""
         try:
             with os.scandir(path) as entries:
-                return tuple(sorted(Name(entry.name, _entry_kind(entry), entry.inode()) for entry in entries))
+                return tuple(sorted([_name(entry) for entry in entries]))
         except OSError:
             return None
 
     def content(self, path: str) -> str | None:
-        """Return the text of a regular file of at most 64 KiB; None otherwise."""
+        """Return the text of a regular file of at most 1 MiB; None otherwise."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -59,47 +63,66 @@ class HostLook:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
             data = os.read(descriptor, MAX_CONTENT + 1)
+            while len(data) <= MAX_CONTENT and (more := os.read(descriptor, MAX_CONTENT + 1 - len(data))):
+                data += more
         except OSError:
             return None
         finally:
             os.close(descriptor)
-        return data.decode("utf-8", "replace") if len(data) <= MAX_CONTENT else None
+        return data.decode("utf-8", "surrogateescape") if len(data) <= MAX_CONTENT else None
 
     def sockets(self) -> tuple[str, ...]:
         """Return the paths that Unix sockets of this network namespace are bound to (proc_net_unix, unix(7))."""
         try:
-            with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
-                lines = file.readlines()[1:]
+            with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+                text = file.read()
         except OSError:
             return ()
-        found = {fields[7] for line in lines if len(fields := line.rstrip("\n").split(" ", 7)) == 8}
-        paths = {path.lstrip() for path in found}
-        return tuple(sorted(path for path in paths if path.startswith("/") and _is_socket(path)))
+        return tuple(path for path in socket_paths(text) if _is_socket(path))
 
-    def mounts(self) -> tuple[str, ...]:
-        """Return the mount points of this mount namespace (proc_pid_mountinfo(5)), kernel views left out."""
+    def mounts(self) -> tuple[Mount, ...]:
+        """Return the mounts of this mount namespace (proc_pid_mountinfo(5)), kernel views left out."""
         try:
-            with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-                lines = file.readlines()
+            with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+                return mounts_in(file.read())
         except OSError:
             return ()
-        found: set[str] = set()
-        for line in lines:
-            fields = line.split(" ")
-            if len(fields) > 4:
-                path = _OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), fields[4])
-                if path.partition("/")[0] == "" and path.split("/")[1] not in ("proc", "sys", "dev"):
-                    found.add(path)
-        return tuple(sorted(found))
+
+
+def socket_paths(text: str) -> tuple[str, ...]:
+    """Return the absolute paths in the text of /proc/net/unix, sorted (proc_pid_net(5), unix(7))."""
+    starts = list(_RECORD.finditer(text))
+    ends = [start.start() - 1 for start in starts[1:]] + [len(text.rstrip("\n"))]
+    paths = {text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
+    return tuple(sorted(path for path in paths if path.startswith("/")))
+
+
+def mounts_in(text: str) -> tuple[Mount, ...]:
+    """Return the mounts in the text of a mountinfo file, views of the kernel left out."""
+    found: list[Mount] = []
+    for line in text.split("\n"):
+        fields = line.split(" ")
+        if len(fields) < 7:
+            continue
+        root, point = (_OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), field) for field in fields[3:5])
+        if point.startswith("/") and point.split("/")[1] not in ("proc", "sys", "dev"):
+            found.append(Mount(point, fields[2], root))
+    return tuple(found)
+
+
+def _name(entry: "os.DirEntry[str]") -> Name:
+    if entry.is_file(follow_symlinks=False):
+        kind = FILE
+    elif entry.is_dir(follow_symlinks=False):
+        kind = DIRECTORY
+    else:
+        kind = _entry_kind(entry)
+    return _new(Name, (entry.name, kind, entry.inode()))
 
 
 def _entry_kind(entry: "os.DirEntry[str]") -> str:
     if entry.is_symlink():
         return LINK
-    if entry.is_dir(follow_symlinks=False):
-        return DIRECTORY
-    if entry.is_file(follow_symlinks=False):
-        return FILE
     try:
         return _kind(entry.stat(follow_symlinks=False).st_mode)
     except OSError:

@@ -1,103 +1,182 @@
 """Other names of protected objects: hard links in writable trees, and second mounts of one file system."""
 
-from sandboxc.layers import Layer, Layers
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from sandboxc.layers import Index, Layer, Layers
 from sandboxc.places import Place, posix
 from sandboxc.policy import DENY, READ, WRITE
-from sandboxc.survey.look import DIRECTORY, FILE, Look, Walker
-from sandboxc.survey.walk import Found, walk
+from sandboxc.survey.look import DIRECTORY, FILE, Look, Mount, Name, Walker
+from sandboxc.survey.walk import VIEWS, Found, inside
 
-MAX_SUSPECTS = 20_000
+#: Names that one look below protected directories may read.
+MAX_SUSPECTS = 100_000
+#: Up to this many files in the writable roots each is asked for its link count, which mostly settles it.
+FEW = 4_000
 
-#: Path of another name -> (access that it must not exceed, the layer that says so, the name that the layer holds).
-Overrides = dict[str, tuple[str, Layer, str]]
+
+class Override(NamedTuple):
+    """What another name of an object must not exceed, the layer that says so, and the name that it holds."""
+
+    access: str
+    layer: Layer
+    of: str
 
 
-class Aliases:
-    """Collects the other names; ``incomplete`` says in words where it had to stop."""
+def linked_names(
+    stack: Layers, index: Index, look: Look, walker: Walker, found: Found
+) -> tuple[dict[str, Override], tuple[str, ...]]:
+    """Return the other names, in the trees that were walked, of files that a stricter layer holds.
 
-    def __init__(self, look: Look, walker: Walker) -> None:
+    The second value says in words where the look had to stop.
+    """
+    return _Links(stack, index, look, walker, found).run()
+
+
+def _protective(stack: Layers) -> Iterator[Layer]:
+    """Yield the literal layers that hold something back: denials, and what lies in a writable tree."""
+    writable = {
+        layer.where.text() for layer in stack.layers if layer.access == WRITE and isinstance(layer.where, Place)
+    }
+    for layer in stack.layers:
+        if layer.access != WRITE and isinstance(layer.where, Place):
+            path = layer.where.text()
+            if layer.access == DENY or any(inside(path, root) for root in writable):
+                yield layer
+
+
+class _Links:
+    def __init__(self, stack: Layers, index: Index, look: Look, walker: Walker, found: Found) -> None:
+        self.stack = stack
+        self.index = index
         self.look = look
         self.walker = walker
-        self.overrides: Overrides = {}
+        self.listing = found.listing
+        self.left = MAX_SUSPECTS
         self.incomplete: list[str] = []
+        self.places = {layer.where.text() for layer in stack.layers if isinstance(layer.where, Place)}
 
-    def linked_objects(self, stack: Layers) -> dict[tuple[int, int], tuple[Layer, str]]:
-        """Return the objects with more than one name that a deny or read layer holds: identity -> layer, path."""
-        found: dict[tuple[int, int], tuple[Layer, str]] = {}
-        for layer in stack.layers:
-            if layer.access == WRITE or not isinstance(layer.where, Place):
-                continue
-            if layer.access == READ and not (layer.cap or layer.span):
-                continue  # the system preset's reads are not protective
-            path = layer.where.text()
-            node = self.walker.node(path)
-            if node is None:
-                continue
-            if node.kind == DIRECTORY:
-                self._below(path, layer, found)
-            elif node.links > 1:
-                found.setdefault((node.dev, node.ino), (layer, path))
-        return found
+    def run(self) -> tuple[dict[str, Override], tuple[str, ...]]:
+        overrides: dict[str, Override] = {}
+        wanted = self._linked_here()
+        if wanted is not None and not wanted:
+            return overrides, ()
+        suspects: dict[int, list[tuple[str, Layer]]] = {}
+        for layer in _protective(self.stack):
+            for ino, path in self._files(layer, wanted):
+                suspects.setdefault(ino, []).append((path, layer))
+        for directory, names in self.listing.items() if suspects else ():
+            for name, kind, ino in names:
+                if ino in suspects and kind == FILE:
+                    path = f"{directory.rstrip('/')}/{name}"
+                    override = self._confirmed(path, suspects[ino])
+                    if override is not None:
+                        overrides[path] = override
+        return overrides, tuple(self.incomplete)
 
-    def _below(self, root: str, layer: Layer, found: dict[tuple[int, int], tuple[Layer, str]]) -> None:
-        left, stack = MAX_SUSPECTS, [root]
+    def _linked_here(self) -> frozenset[int] | None:
+        """Return the inode numbers of files with more than one name, or None where there are too many to ask."""
+        files = 0
+        for names in self.listing.values():
+            files += sum(1 for name in names if name[1] == FILE)
+            if files > FEW:
+                return None
+        found: set[int] = set()
+        for directory, names in self.listing.items():
+            base = directory.rstrip("/")
+            for name, kind, ino in names:
+                if kind == FILE and ino not in found:
+                    node = self.look.node(f"{base}/{name}")
+                    if node is not None and node.links > 1:
+                        found.add(ino)
+        return frozenset(found)
+
+    def _files(self, layer: Layer, wanted: frozenset[int] | None) -> Iterator[tuple[int, str]]:
+        """Yield the files at or below a layer's place, as far as it is this layer that holds them."""
+        assert isinstance(layer.where, Place)
+        root = layer.where.text()
+        node = self.walker.node(root)
+        if node is None:
+            return
+        if node.kind == FILE:
+            if node.links > 1 and (wanted is None or node.ino in wanted):
+                yield node.ino, root
+            return
+        stack = [root] if node.kind == DIRECTORY else []
         while stack:
             path = stack.pop()
-            for name in self.look.names(path) or ():
-                below = f"{path.rstrip('/')}/{name.name}"
-                left -= 1
-                if left < 0:
-                    self.incomplete.append(f"`{root}` holds too many names to look for hard links")
-                    return
-                if name.kind == DIRECTORY:
-                    stack.append(below)
-                elif name.kind == FILE:
-                    node = self.walker.node(below)
-                    if node is not None and node.links > 1:
-                        found.setdefault((node.dev, node.ino), (layer, below))
+            names = self._names(path)
+            self.left -= len(names)
+            if self.left < 0:
+                self.incomplete.append(f"`{root}` holds too many names to look for hard links")
+                return
+            base = path.rstrip("/")
+            for name, kind, ino in names:
+                if kind == DIRECTORY:
+                    below = f"{base}/{name}"
+                    if below not in self.places and below not in VIEWS:
+                        stack.append(below)
+                elif kind == FILE and (wanted is None or ino in wanted):
+                    below = f"{base}/{name}"
+                    if below not in self.places:
+                        yield ino, below
 
-    def find(
-        self,
-        roots: list[str],
-        stack: Layers,
-        found: Found,
-        suspects: dict[tuple[int, int], tuple[Layer, str]],
-    ) -> None:
-        later = {key: value for key, value in self.linked_objects(stack).items() if key not in suspects}
-        self._names(found, suspects)
-        if later:  # objects that only globs and repositories brought in
-            self._names(walk(self.look, roots, (), {ino for _, ino in later}), later)
+    def _names(self, path: str) -> tuple[Name, ...]:
+        return self.listing.get(path) or self.look.names(path) or ()
 
-    def _names(self, found: Found, suspects: dict[tuple[int, int], tuple[Layer, str]]) -> None:
-        for (dev, ino), (layer, first) in suspects.items():
-            for path in found.names.get(ino, ()):
-                node = self.walker.node(path)
-                if path != first and node is not None and node.dev == dev:
-                    self.overrides[path] = (layer.access, layer, first)
-
-    def find_mounted(self, stack: Layers) -> None:
-        """Carry protective layers to the places where the same file system is mounted a second time."""
-        mounted: dict[tuple[int, int], list[str]] = {}
-        for point in self.look.mounts():
-            node = self.walker.node(point)
-            if node is not None and point != "/":
-                mounted.setdefault((node.dev, node.ino), []).append(point)
-        if not mounted:
-            return
-        for layer in stack.layers:
-            if (
-                layer.access == WRITE
-                or not isinstance(layer.where, Place)
-                or not (layer.cap or layer.access == DENY or layer.span)
-            ):
+    def _confirmed(self, path: str, suspects: list[tuple[str, Layer]]) -> Override | None:
+        best: Override | None = None
+        node = self.walker.node(path)
+        for first, layer in suspects:
+            other = self.walker.node(first)
+            if first == path or node is None or other is None or (node.dev, node.ino) != (other.dev, other.ino):
                 continue
-            parts = layer.where.parts
-            for depth in range(len(parts) + 1):
-                ancestor = posix("/".join(parts[:depth])).text()
-                node = self.walker.node(ancestor)
-                if node is None:
-                    break
-                for point in mounted.get((node.dev, node.ino), ()):
-                    if point != ancestor:
-                        other = "/".join((point, *parts[depth:]))
-                        self.overrides.setdefault(other, (layer.access, layer, layer.where.text()))
+            access = self.index.access(posix(first))
+            if access != WRITE and (best is None or (access, best.access) == (DENY, READ)):
+                best = Override(access, layer, first)
+        return best
+
+
+def mounted_names(stack: Layers, index: Index, mounts: tuple[Mount, ...]) -> dict[str, Override]:
+    """Return the places where a second mount shows what a deny or read layer holds, or something inside it."""
+    overrides: dict[str, Override] = {}
+    by_device: dict[str, list[Mount]] = {}
+    for mount in mounts:
+        by_device.setdefault(mount.device, []).append(mount)
+    if all(len(group) == 1 for group in by_device.values()):
+        return overrides
+    points = {mount.point: mount for mount in mounts}  # a later mount on one point hides the earlier
+    for layer in _protective(stack):
+        assert isinstance(layer.where, Place)
+        path = layer.where.text()
+        own = _mount_of(path, points)
+        if own is None or len(by_device[own.device]) == 1:
+            continue
+        held = _joined(own.root, path, own.point)
+        for mount in by_device[own.device]:
+            if mount is own:
+                continue
+            if inside(mount.root, held):
+                of, other = _joined(own.point, mount.root, own.root), mount.point
+            elif inside(held, mount.root):
+                of, other = path, _joined(mount.point, held, mount.root)
+            else:
+                continue
+            access = index.access(posix(of))
+            if other != of and access != WRITE and (other not in overrides or access == DENY):
+                overrides[other] = Override(access, layer, of)
+    return overrides
+
+
+def _mount_of(path: str, points: Mapping[str, Mount]) -> Mount | None:
+    while path not in points:
+        if path == "/":
+            return None
+        path = path.rpartition("/")[0] or "/"
+    return points[path]
+
+
+def _joined(base: str, path: str, root: str) -> str:
+    """Return where ``path``, which lies at or below ``root``, stands below ``base``."""
+    rest = path[len(root.rstrip("/")) :]
+    return (base.rstrip("/") + rest) or "/"

@@ -1,14 +1,17 @@
 """Finding git directories and what a repository's configuration runs (see gitrepository-layout(5), git-config(1))."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sandboxc.survey.look import DIRECTORY, FILE, Look, Walker
 
+MAX_INCLUDES = 10  # git gives up at this depth too
+
 _POINTER = re.compile(r"\Agitdir:\s*(.+?)\s*\Z", re.DOTALL)
 _SECTION = re.compile(r'^\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_SETTING = re.compile(r"^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*?)\s*$")
+_SETTING = re.compile(r"^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)\Z", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 
 class Repository(NamedTuple):
@@ -21,6 +24,14 @@ class Repository(NamedTuple):
     top: str
     directories: tuple[str, ...]
     pointer: str = ""
+
+
+class Setting(NamedTuple):
+    """One line of a git configuration: section and key in lower case, the value unquoted."""
+
+    section: str
+    key: str
+    value: str
 
 
 def is_bare(names: set[str]) -> bool:
@@ -52,43 +63,97 @@ def _with_common(directory: str, look: Look, walker: Walker) -> tuple[str, ...]:
     if not common:
         return (directory,)
     walked = walker.walk(_join(directory, common))
-    if walked.node is None or walked.path == directory:
+    if walked.node is None or walked.node.kind != DIRECTORY or walked.path == directory:
         return (directory,)
     return (directory, walked.path)
 
 
-def configured_paths(directory: str, home: str, look: Look) -> Iterator[str]:
-    """Yield the paths that a git directory's configuration includes or takes hooks from, as far as they are files' names."""
-    for name in ("config", "config.worktree"):
-        path = f"{directory}/{name}"
-        text = look.content(path)
-        if text:
-            yield from _paths_in(text, path, directory, home)
+class Configured(NamedTuple):
+    """What a configuration names: files that it includes, and directories that hooks are taken from.
+
+    ``hooks`` may be relative: then they hang from the top of whichever repository they are used in.
+    """
+
+    includes: tuple[str, ...]
+    hooks: tuple[str, ...]
+
+    def paths(self, tops: Iterable[str]) -> Iterator[str]:
+        """Yield the paths for repositories with these tops."""
+        yield from self.includes
+        for text in self.hooks:
+            if text.startswith("/"):
+                yield text
+            else:
+                for top in tops:
+                    yield _join(top, text)
 
 
-def _paths_in(text: str, path: str, directory: str, home: str) -> Iterator[str]:
+def configured(paths: Iterable[str], home: str, look: Look) -> Configured:
+    """Return what the configuration files at ``paths`` name, included files read too, whatever their conditions.
+
+    Args:
+        paths: configuration files; one that is not there names nothing.
+        home: the home directory, for ``~/`` in values; empty where there is none.
+        look: who answers.
+    """
+    includes: dict[str, None] = {}
+    hooks: dict[str, None] = {}
+    todo = [(path, 0) for path in paths]
+    while todo:
+        path, depth = todo.pop()
+        for setting in settings(look.content(path) or ""):
+            if not setting.value:
+                continue
+            value = home + setting.value[1:] if setting.value.startswith("~/") and home else setting.value
+            if setting.section in ("include", "includeif") and setting.key == "path":
+                named = _join(path.rpartition("/")[0], value)
+                if named not in includes:
+                    includes[named] = None
+                    if depth < MAX_INCLUDES:
+                        todo.append((named, depth + 1))
+            elif setting.section == "core" and setting.key == "hookspath":
+                hooks[value] = None
+    return Configured(tuple(sorted(includes)), tuple(sorted(hooks)))
+
+
+def settings(text: str) -> Iterator[Setting]:
+    """Yield the settings of a git configuration that have a value (git-config(1), "Syntax")."""
+    if "\\\n" in text:
+        text = re.sub(r"(?<!\\)((?:\\\\)*)\\\n", r"\1", text)
     section = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         heading = _SECTION.match(line)
         if heading:
             section = heading.group(1).lower()
             line = line[heading.end() :]
-        setting = _SETTING.match(line)
-        if not setting:
-            continue
-        key, value = setting.group(1).lower(), setting.group(2).strip('"')
-        if not value:
-            continue
-        if section in ("include", "includeif") and key == "path":
-            yield _join(path.rpartition("/")[0], _home(value, home))
-        elif section == "core" and key == "hookspath":
-            # relative to the directory where hooks run: the working tree, or the git directory of a bare one
-            top = directory.removesuffix("/.git")
-            yield _join(top, _home(value, home))
+        found = _SETTING.match(line)
+        if found:
+            yield Setting(section, found.group(1).lower(), _value(found.group(2)))
 
 
-def _home(value: str, home: str) -> str:
-    return home + value[1:] if value.startswith("~/") and home else value
+def _value(raw: str) -> str:
+    """Return a value without its quotes, escapes, comment and blanks at the end."""
+    out: list[str] = []
+    quoted = False
+    kept = 0  # how much of it stands inside quotes or is no blank
+    index = 0
+    while index < len(raw):
+        char = raw[index]
+        if char == "\\" and index + 1 < len(raw):
+            index += 1
+            out.append(_ESCAPES.get(raw[index], raw[index]))
+            kept = len(out)
+        elif char == '"':
+            quoted = not quoted
+            kept = max(kept, len(out))
+        elif char in "#;" and not quoted:
+            break
+        else:
+            out.append(char)
+            if quoted or not char.isspace():
+                kept = len(out)
+        index += 1
+    return "".join(out[:kept])
 
 
 def _join(base: str, path: str) -> str:

@@ -1,6 +1,6 @@
 """What a survey may ask about a file system, and an answerer that reads it from a JSON tree."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 DIRECTORY = "directory"
@@ -33,6 +33,17 @@ class Name(NamedTuple):
     ino: int = 0
 
 
+class Mount(NamedTuple):
+    """One mount: where it is, the file system, and which directory of that file system it shows.
+
+    ``device`` is a name that mounts of one file system share; ``root`` is a path inside it.
+    """
+
+    point: str
+    device: str
+    root: str
+
+
 class Look(Protocol):
     """Answers about one file system. Paths are absolute, POSIX, clean; nothing is followed."""
 
@@ -48,8 +59,8 @@ class Look(Protocol):
     def sockets(self) -> tuple[str, ...]:
         """Return the paths of Unix sockets that are known to be bound."""
 
-    def mounts(self) -> tuple[str, ...]:
-        """Return the mount points."""
+    def mounts(self) -> tuple[Mount, ...]:
+        """Return the mounts, in the order in which they were made."""
 
 
 class TreeLook:
@@ -57,46 +68,74 @@ class TreeLook:
 
     The description maps absolute paths to ``{"type": "directory|file|link|socket|fifo|device"}`` with
     ``target`` for links, ``content`` for files, ``inode`` where several names are one object. Parents are
-    directories without being named. ``{"mounts": [...]}`` may stand beside ``{"paths": {...}}``.
+    directories without being named. A mount is a path (a file system of its own), or ``{"point": P, "of": D}``:
+    the directory D shown a second time at P.
     """
 
-    def __init__(self, paths: Mapping[str, Mapping[str, Any]], mounts: tuple[str, ...] = ()) -> None:
+    def __init__(self, paths: Mapping[str, Mapping[str, Any]], mounts: Iterable[str | Mapping[str, str]] = ()) -> None:
         self._nodes: dict[str, Node] = {"/": Node(DIRECTORY, dev=1, ino=2, links=2)}
         self._content: dict[str, str] = {}
         self._names: dict[str, dict[str, None]] = {"/": {}}
-        self._mounts = mounts
-        inodes: dict[Any, int] = {}
+        self._next = 3
+        self._shown: dict[str, str] = {}
+        found = [Mount("/", "tree", "/")]
         counts: dict[Any, int] = {}
         for spec in paths.values():
             counts[spec.get("inode")] = counts.get(spec.get("inode"), 0) + 1
-        for path in sorted(paths):
-            spec = paths[path]
-            self._parents(path)
-            mark = spec.get("inode")
-            number = len(self._nodes) + 2 if mark is None else inodes.setdefault(mark, len(self._nodes) + 2)
-            links = 1 if mark is None else counts[mark]
-            kind = str(spec.get("type", FILE))
-            self._nodes[path] = Node(kind, str(spec.get("target", "")), 1, number, links)
-            if kind == DIRECTORY:
-                self._names.setdefault(path, {})
-            self._content[path] = str(spec.get("content", ""))
+        inodes: dict[Any, int] = {}
+        for path in sorted(paths, key=lambda path: path.split("/")):
+            if path != "/":
+                self._add(path, paths[path], inodes, counts)
+        for item in mounts:
+            if isinstance(item, str):
+                found.append(Mount(item, item, "/"))
+            else:
+                self._parents(item["point"])
+                self._nodes.setdefault(item["point"], self._directory())
+                self._shown[item["point"]] = item["of"]
+                found.append(Mount(item["point"], "tree", item["of"]))
+        self._mounts = tuple(found)
+
+    def _add(self, path: str, spec: Mapping[str, Any], inodes: dict[Any, int], counts: Mapping[Any, int]) -> None:
+        self._parents(path)
+        mark = spec.get("inode")
+        number = self._next if mark is None else inodes.setdefault(mark, self._next)
+        self._next += 1
+        kind = str(spec.get("type", FILE))
+        if kind not in KINDS:
+            raise ValueError(f"{path}: unknown type {kind!r}")
+        self._nodes[path] = Node(kind, str(spec.get("target", "")), 1, number, 1 if mark is None else counts[mark])
+        if kind == DIRECTORY:
+            self._names.setdefault(path, {})
+        self._content[path] = str(spec.get("content", ""))
+
+    def _directory(self) -> Node:
+        self._next += 1
+        return Node(DIRECTORY, dev=1, ino=self._next - 1)
 
     def _parents(self, path: str) -> None:
-        parts = path.strip("/").split("/")
         here = "/"
-        for part in parts:
+        for part in path.strip("/").split("/"):
             self._names.setdefault(here, {})[part] = None
             below = here.rstrip("/") + "/" + part
             if below != path and below not in self._nodes:
-                self._nodes[below] = Node(DIRECTORY, dev=1, ino=len(self._nodes) + 2)
+                self._nodes[below] = self._directory()
             here = below
+
+    def _real(self, path: str) -> str:
+        """Return the described path of what a path shows."""
+        for point, of in self._shown.items():
+            if path == point or path.startswith(point + "/"):
+                return (of.rstrip("/") + path[len(point) :]) or "/"
+        return path
 
     def node(self, path: str) -> Node | None:
         """Return the described node."""
-        return self._nodes.get(path)
+        return self._nodes.get(self._real(path))
 
     def names(self, path: str) -> tuple[Name, ...] | None:
         """Return the described names of a directory."""
+        path = self._real(path)
         found = self._nodes.get(path)
         if found is None or found.kind != DIRECTORY:
             return None
@@ -106,6 +145,7 @@ class TreeLook:
 
     def content(self, path: str) -> str | None:
         """Return the described content of a regular file."""
+        path = self._real(path)
         found = self._nodes.get(path)
         return self._content.get(path) if found is not None and found.kind == FILE else None
 
@@ -113,8 +153,8 @@ class TreeLook:
         """Return the described sockets."""
         return tuple(path for path, node in sorted(self._nodes.items()) if node.kind == SOCKET)
 
-    def mounts(self) -> tuple[str, ...]:
-        """Return the described mount points."""
+    def mounts(self) -> tuple[Mount, ...]:
+        """Return the described mounts."""
         return self._mounts
 
 
@@ -137,6 +177,7 @@ class Walker:
     def __init__(self, look: Look) -> None:
         self._look = look
         self._seen: dict[str, Node | None] = {}
+        self._plain: set[str] = set()  # directories that are reached without a link
 
     def node(self, path: str) -> Node | None:
         """Return the node at a path without following a final link."""
@@ -146,10 +187,17 @@ class Walker:
 
     def walk(self, path: str, follow: bool = True) -> Walked:
         """Return where a path leads; ``follow`` says whether a final link is followed too."""
+        parent = path.rpartition("/")[0]
+        if parent in self._plain:
+            node = self.node(path)
+            if node is None:
+                return Walked(path, None, (), path)
+            if node.kind != LINK or not follow:
+                return Walked(path, node)
         todo = [part for part in reversed(path.split("/")) if part]
         here = ""
         links: list[str] = []
-        node: Node | None = self.node("/")
+        node = self.node("/")
         while todo:
             part = todo.pop()
             if part == ".":
@@ -172,5 +220,7 @@ class Walker:
                     here = ""
                 node = self.node(here or "/")
                 continue
+            if node.kind == DIRECTORY and not links:
+                self._plain.add(below)
             here = below
         return Walked(here or "/", node, tuple(links))

@@ -1,0 +1,291 @@
+"""The bubblewrap program of this host: finding it, starting it, asking whether it works.
+
+Entry points::
+
+    find_runner(path_env, access, euid) -> Runner            raises RunnerError
+    probe(runner, network=..., directory=...) -> Probe       starts one throw-away sandbox
+    spawn(runner, options, command, env, ...) -> int         the pid of a started bwrap
+
+Facts: bwrap(1), memfd_create(2), prctl(2) PR_SET_PDEATHSIG. ``--die-with-parent`` follows the thread that
+forks, so call from a thread that lives as long as the sandbox must.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, NoReturn
+
+from sandboxc import seccomp
+from sandboxc.policy import ALLOW_ALL, DENY, WRITE, Network
+from sandboxc.runtime import linux
+
+NEEDED = ("--bind-fd", "--ro-bind-fd", "--args", "--json-status-fd", "--block-fd", "--ro-bind-data", "--perms")
+SCOPE_ABSTRACT = 1  # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, linux/landlock.h
+
+
+class RunnerError(Exception):
+    """No bubblewrap of this host can be used; the text says why."""
+
+
+class Runner(NamedTuple):
+    """A bubblewrap program: its absolute physical path and the options that its ``--help`` names."""
+
+    path: str
+    options: frozenset[str]
+
+
+class Probe(NamedTuple):
+    """Whether a runner works here for one network mode, and if not, why not.
+
+    ``disable_userns`` says whether ``--disable-userns`` works too.
+    """
+
+    usable: bool
+    reason: str = ""
+    disable_userns: bool = False
+
+
+def find_runner(path_env: str, access: Callable[[str], str], euid: int) -> Runner:
+    """Return the first usable bwrap in a search path.
+
+    Args:
+        path_env: the value of PATH; entries that are not absolute are skipped.
+        access: the policy's access at an absolute physical path (``Resolved.access``): a program that the sandbox
+            could replace is not used, unless the policy makes the whole root writable.
+        euid: the effective user; the program must be this user's or root's, and writable by nobody else.
+
+    Raises:
+        RunnerError: there is none; the text says what was wrong with each that was found.
+    """
+    seen: list[str] = []
+    for directory in path_env.split(":"):
+        if not directory.startswith("/"):
+            continue
+        spelled = os.path.join(directory, "bwrap")
+        path = os.path.realpath(spelled)
+        fault = _fault(path, access, euid)
+        if fault is None:
+            options = _options(path)
+            missing = [name for name in NEEDED if name not in options]
+            if not missing:
+                return Runner(path, options)
+            fault = f"it does not know {', '.join(missing)}"
+        if fault:
+            seen.append(f"{spelled}: {fault}")
+    raise RunnerError("; ".join(seen) if seen else "no bwrap in PATH")
+
+
+def _fault(path: str, access: Callable[[str], str], euid: int) -> str | None:
+    """Return why a path is no program to trust, an empty text where there is nothing, None where it is fine."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    if not stat.S_ISREG(found.st_mode) or not os.access(path, os.X_OK):
+        return "it is not a program"
+    if found.st_uid not in (0, euid):
+        return "it belongs to another user"
+    if found.st_mode & 0o002:
+        return "everybody may write to it"
+    if access("/") != WRITE and WRITE in (access(path), access(os.path.dirname(path))):
+        return "it lies in a directory that the policy makes writable"
+    return None
+
+
+def _options(path: str) -> frozenset[str]:
+    """Return the option words of ``--help``."""
+    read_end, write_end = os.pipe()
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, write_end, 1)]
+        actions.append((os.POSIX_SPAWN_DUP2, null, 2))
+        pid = os.posix_spawn(path, [path, "--help"], {}, file_actions=actions)
+    except OSError:
+        os.close(read_end)
+        return frozenset()
+    finally:
+        os.close(write_end)
+        os.close(null)
+    with os.fdopen(read_end, "rb") as pipe:
+        words = pipe.read().decode("ascii", "replace").split()
+    os.waitpid(pid, 0)
+    return frozenset(word for word in words if word.startswith("--"))
+
+
+# -- starting ---------------------------------------------------------------------------------------------------
+
+
+def high(fd: int) -> int:
+    """Return a descriptor of 3 or more for the same file; the given one is closed if it was lower."""
+    if fd > 2:
+        return fd
+    import fcntl
+
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(fd)
+    return moved
+
+
+def memory_file(name: str, data: bytes) -> int:
+    """Return a close-on-exec descriptor of an anonymous file with the given content, at its start."""
+    fd = high(os.memfd_create(name, os.MFD_CLOEXEC))
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def spawn(
+    runner: Runner,
+    options: Sequence[str],
+    command: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    keep: Iterable[int] = (),
+    stdio: tuple[int, int, int] = (0, 1, 2),
+    scope_abstract: bool = False,
+) -> int:
+    """Start bwrap and return its pid.
+
+    Args:
+        runner: the program.
+        options: bwrap's options, handed over through ``--args``; they never show in the list of processes.
+        command: the command and its arguments.
+        env: the whole environment of the command.
+        keep: descriptors of 3 or more that ``options`` name; every other one is closed.
+        stdio: descriptors that become 0, 1 and 2.
+        scope_abstract: whether to confine bwrap, and so what runs in it, to its own abstract sockets.
+
+    Raises:
+        OSError: the process could not be made, or something failed in it before bwrap ran.
+    """
+    linux.load()
+    words = b"".join(os.fsencode(word) + b"\0" for word in options)
+    arguments = memory_file("bwrap-args", words)
+    read_end, write_end = os.pipe()
+    read_end, write_end = high(read_end), high(write_end)
+    pid = os.fork()
+    if pid == 0:
+        _become(runner, arguments, command, env, (*keep, arguments), stdio, scope_abstract, write_end)
+    os.close(arguments)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        fault = pipe.read()
+    if fault:
+        os.waitpid(pid, 0)
+        number, _, what = fault.decode("utf-8", "replace").partition(" ")
+        raise OSError(int(number), os.strerror(int(number)), what)
+    return pid
+
+
+def _become(
+    runner: Runner,
+    arguments: int,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    keep: tuple[int, ...],
+    stdio: tuple[int, int, int],
+    scope_abstract: bool,
+    report: int,
+) -> NoReturn:
+    what = runner.path
+    try:
+        sources = [os.dup(fd) for fd in stdio] if stdio != (0, 1, 2) else []
+        for number, fd in enumerate(sources):
+            os.dup2(fd, number, inheritable=True)
+        linux.close_others((0, 1, 2, report, *keep))
+        for fd in keep:
+            os.set_inheritable(fd, True)
+        if scope_abstract:
+            what = "landlock scope"
+            linux.set_no_new_privs()
+            linux.landlock_restrict_self(linux.landlock_create_ruleset(0, 0, SCOPE_ABSTRACT))
+        linux.default_signals()
+        what = runner.path
+        os.execve(runner.path, ["bwrap", "--args", str(arguments), "--", *command], dict(env))
+    except OSError as error:
+        os.write(report, f"{error.errno or errno.EIO} {what}".encode())
+    except BaseException:
+        os.write(report, f"{errno.EIO} {what}".encode())
+    finally:
+        os._exit(125)
+
+
+# -- probing ----------------------------------------------------------------------------------------------------
+
+
+def probe(
+    runner: Runner,
+    *,
+    network: Network | None = None,
+    directory: str = "/",
+    scope_abstract: bool = False,
+) -> Probe:
+    """Return whether a sandbox with the namespaces and mounts of a real run can be started here.
+
+    Args:
+        runner: the program.
+        network: the network of the run.
+        directory: a directory that is bound writable by descriptor, as the workspace will be.
+        scope_abstract: whether the run asks for the Landlock scope.
+    """
+    from sandboxc.emitters.bwrap.plan import BIND, DEV, PROC, RO_BIND, BwrapPlan, Op, groups
+
+    network = network or Network(DENY)
+    arch = os.uname().machine
+    ops = [Op(RO_BIND, "/"), Op(PROC, "/proc"), Op(RO_BIND, "/proc/sys"), Op(DEV, "/dev")]
+    if directory != "/":
+        ops.append(Op(BIND, directory))
+    reason = ""
+    for disable in (True, False):
+        if disable and "--disable-userns" not in runner.options:
+            continue
+        plan = BwrapPlan(True, network, tuple(ops), filtered=arch in seccomp.ARCHES, cwd="/", disable_userns=disable)
+        opened: list[int] = []
+
+        def source(op: Op, opened: list[int] = opened) -> list[str]:
+            opened.append(high(linux.open_no_follow(op.path)))
+            return [f"--{op.verb}-fd", str(opened[-1])]
+
+        try:
+            words = [word for group in groups(plan, source) for word in group]
+            if plan.filtered:
+                opened.append(memory_file("seccomp", seccomp.bwrap_filter(arch, network=network.mode)))
+                words += ["--seccomp", str(opened[-1])]
+            reason = _try(runner, words, opened, scope_abstract and network.mode == ALLOW_ALL)
+        except OSError as error:
+            reason = str(error)
+        finally:
+            for fd in opened:
+                os.close(fd)
+        if not reason:
+            return Probe(True, "", disable)
+    return Probe(False, reason)
+
+
+def _try(runner: Runner, words: Sequence[str], keep: Sequence[int], scope: bool) -> str:
+    """Run the program itself, harmlessly, in a sandbox; return what it complained of, or an empty text."""
+    read_end, write_end = os.pipe()
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        pid = spawn(
+            runner,
+            words,
+            [runner.path, "--version"],
+            {},
+            keep=keep,
+            stdio=(null, null, write_end),
+            scope_abstract=scope,
+        )
+    except OSError:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+        os.close(null)
+    with os.fdopen(read_end, "rb") as pipe:
+        said = pipe.read(4096).decode("utf-8", "replace").strip()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return "" if code == 0 else said or f"it ended with {code}"

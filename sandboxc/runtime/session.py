@@ -1,0 +1,113 @@
+"""Preparing one run: parameters bound, the host surveyed, nothing spawned yet."""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sandboxc.binding import bind_values, missing_parameters, used_parameters
+from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors
+from sandboxc.layers import MODE, PROTECTED, Layer, Layers, bind, ordered
+from sandboxc.places import POSIX, RUN_BASE, RUN_TMP, Place, posix
+from sandboxc.policy import DENY
+from sandboxc.runtime import host
+from sandboxc.runtime.hostlook import HostLook
+from sandboxc.runtime.subject import Subject
+from sandboxc.survey import Resolved, resolve
+
+
+class Session(NamedTuple):
+    """One prepared run.
+
+    ``values`` are the bound parameters as paths; ``stack`` is bound; ``resolved`` is what the survey of this moment
+    found. ``temp`` is the private temp directory that the run will need, empty where the policy asks for none; it
+    does not exist yet. ``state`` is the directory of journals.
+    """
+
+    subject: Subject
+    values: Mapping[str, str]
+    stack: Layers
+    resolved: Resolved
+    look: HostLook
+    cwd: str
+    base: str
+    temp: str
+    state: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def prepare(
+    subject: Subject, binds: Mapping[str, str], environ: Mapping[str, str], cwd: str, temp_name: str
+) -> Session:
+    """Return a prepared run.
+
+    Args:
+        subject: what was loaded.
+        binds: parameter values that the caller gave; they win over what the host gives.
+        environ: the environment of the run.
+        cwd: the absolute directory to run in.
+        temp_name: the name of the private temp directory below the run base.
+
+    Raises:
+        PolicyError: a value, a root, a lock or a link is refused; nothing was changed but the run base made.
+    """
+    around = host.surroundings(environ, cwd)
+    problems = list(around.diagnostics)
+    given = {**around.values, **_read_from(subject), **binds}
+    try:
+        base = host.run_base(environ)
+        state = host.state_directory(given["home"], environ)
+    except host.BaseError as fault:
+        raise PolicyError([error("SBX723", str(fault), help="remove it, or set XDG_RUNTIME_DIR")]) from None
+    given |= {RUN_BASE: base, RUN_TMP: f"{base}/{temp_name}"}
+    bound = bind_values(given, subject.defaults, subject.declared, POSIX)
+    problems += bound.diagnostics
+    problems += missing_parameters(subject.stack, bound.values)
+    if has_errors(problems):
+        raise PolicyError(problems)
+    values = {name: os.path.realpath(place.text()) for name, place in bound.values.items()}
+    places = {name: posix(path) for name, path in values.items()}
+    problems += host.root_problems(_mode_roots(subject.stack, values), around.homes, "workspace" in binds)
+    stack = _with_host_layers(bind(subject.stack, places), subject.stack, places, around.homes, state)
+    look = HostLook()
+    resolved = resolve(stack, look, values["home"])
+    problems += resolved.diagnostics
+    if has_errors(problems):
+        raise PolicyError(problems)
+    uses_temp = any(layer.private for layer in stack.layers)
+    temp = values[RUN_TMP] if uses_temp else ""
+    return Session(subject, values, stack, resolved, look, cwd, base, temp, state, tuple(problems))
+
+
+def _read_from(subject: Subject) -> dict[str, str]:
+    found = {"policy": subject.policy, "profile": subject.profile}
+    return {name: path for name, path in found.items() if path}
+
+
+def _mode_roots(stack: Layers, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters that a mode makes writable as a whole, with their values."""
+    found: dict[str, str] = {}
+    for layer in stack.layers:
+        where = layer.where
+        if layer.origin == MODE and layer.source in ("workspace", "temp") and isinstance(where, Place):
+            if where.root in values and not where.parts:
+                found[where.root] = values[where.root]
+    return found
+
+
+def _with_host_layers(
+    stack: Layers, symbolic: Layers, places: Mapping[str, Place], homes: tuple[str, ...], state: str
+) -> Layers:
+    """Return the bound stack with what only a host knows: the journals denied, hidden paths in every home."""
+    extra = [Layer(posix(state), DENY, MODE, "run state", kind="directory")]
+    for home in homes:
+        if posix(home) != places["home"]:
+            hidden = [layer for layer in symbolic.layers if layer.origin == PROTECTED and not layer.cap]
+            elsewhere = {**places, "home": posix(home)}
+            extra += bind(symbolic._replace(layers=tuple(hidden), sockets=()), elsewhere).layers
+    return stack._replace(layers=ordered((*stack.layers, *extra)))
+
+
+def unused_binds(subject: Subject, binds: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names that the caller gave a value and that nothing in the policy uses."""
+    used = {*used_parameters(subject.stack), *subject.defaults, "home", "workspace", "tmp"}
+    return tuple(sorted(name for name in binds if name not in used))

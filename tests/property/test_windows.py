@@ -1,0 +1,190 @@
+"""Windows plans for random policies, applied to a tree and judged by Samba's own access check."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sandboxc.emitters.artefact import Options
+from sandboxc.emitters.windows import emit, finalise
+from sandboxc.facts import Facts
+from sandboxc.layers import ENTRY, MODE, PROTECTED, Index, Layer, Layers, bind, restrict
+from sandboxc.places import Place
+from sandboxc.policy import ALLOW_ALL, DENY, READ, WRITE, Network
+from tests.judges import windows as judge
+from tests.property.windows_world import (
+    LOGON,
+    NORMAL,
+    ask,
+    bound_plan,
+    expected,
+    held_places,
+    judge_tree,
+    look,
+    make_occupants,
+    place,
+    plan_of,
+    questions,
+    token,
+)
+
+pytestmark = pytest.mark.skipif(not judge.available(), reason="Samba's Python package is not installed")
+
+NAMES = ("a", "b")
+DIRECTORIES = [f"C:\\{one}" for one in NAMES] + [f"C:\\{one}\\{two}" for one in NAMES for two in NAMES]
+DIRECTORIES += [f"C:\\a\\{two}\\{three}" for two in NAMES for three in NAMES]
+OBJECTS = dict.fromkeys(DIRECTORIES, "directory") | {f"{path}\\f": "file" for path in DIRECTORIES}
+PLACES = [place(path) for path in OBJECTS]
+SETTINGS = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+FACTS = Facts()
+
+
+def layers_at(places: st.SearchStrategy[Place]) -> st.SearchStrategy[Layer]:
+    """Layers of any access and of three origins; a protected name is a cap."""
+    return st.builds(
+        lambda where, access, origin: Layer(
+            where,
+            READ if origin == PROTECTED else access,
+            origin,
+            origin,
+            cap=origin == PROTECTED,
+            absent="placeholder" if access != WRITE else "report",
+            text=where.text(),
+        ),
+        places,
+        st.sampled_from((DENY, READ, WRITE)),
+        st.sampled_from((MODE, ENTRY, ENTRY, PROTECTED)),
+    )
+
+
+def stack_of(layers: list[Layer], baseline: str = READ) -> Layers:
+    """A stack as lowering would give it: one entry a place, in canonical order."""
+    kept = {(layer.where, layer.origin): layer for layer in layers}
+    return Layers("windows", "workspace-write", baseline, tuple(sorted(kept.values())), network=Network(ALLOW_ALL))
+
+
+def differences(stack: Layers, tree: judge.Tree, box: judge.Token, reads: bool) -> list[tuple[str, str, bool]]:
+    """Each question where judge and layers part; reads only where the plan says that it holds them."""
+    index = Index(stack, fold=True)
+    held = held_places(stack, index, tree)
+    found = []
+    for op, path in questions(tree):
+        if op == "read" and not reads:
+            assert ask(op, path, tree, box)
+            continue
+        answer = ask(op, path, tree, box)
+        if answer != expected(op, path, index, tree, held):
+            found.append((op, path, answer))
+    return found
+
+
+@SETTINGS
+@given(st.lists(layers_at(st.sampled_from(PLACES)), max_size=6))
+def test_bound_plans_hold_every_write(layers: list[Layer]) -> None:
+    """Writing, creating, deleting and renaming equal the layers on every object, and reads stay open."""
+    stack = stack_of(layers)
+    tree = judge_tree(OBJECTS)
+    plan = plan_of(finalise(stack, FACTS, Options(), look(tree), with_scripts=False))
+    journal = judge.apply_plan(tree, plan)
+    assert differences(stack, tree, token(plan), reads=False) == []
+    assert all(judge.is_canonical(node) for node in tree.nodes.values())
+    after = tree.snapshot()
+    assert not any(step.added for step in judge.apply_plan(tree, plan)) and after == tree.snapshot()
+    judge.revert(tree, journal)
+    assert judge_tree(OBJECTS).snapshot() == tree.snapshot()
+
+
+@SETTINGS
+@given(st.lists(layers_at(st.sampled_from(PLACES)), max_size=6), st.sampled_from((READ, DENY)))
+def test_strict_plans_hold_reads_too(layers: list[Layer], baseline: str) -> None:
+    """Under strict reads a denied place cannot be read either, and what a baseline leaves open is only narrower."""
+    stack = stack_of(layers, baseline)
+    tree = judge_tree(OBJECTS)
+    options = Options(windows_reads="strict")
+    plan = plan_of(finalise(stack, FACTS, options, look(tree), with_scripts=False))
+    judge.apply_plan(tree, plan)
+    found = differences(stack, tree, token(plan), reads=True)
+    if baseline == DENY:
+        assert found == []
+    index = Index(stack, fold=True)
+    for op, path, answer in found:
+        decider = index.decide(place(path)).layer
+        assert op == "read" and not answer and (decider is None or decider.cap)
+
+
+@SETTINGS
+@given(
+    st.lists(layers_at(st.sampled_from(PLACES)), max_size=5),
+    st.lists(layers_at(st.sampled_from(PLACES)), max_size=4),
+)
+def test_restrictions_hold(layers: list[Layer], asked: list[Layer]) -> None:
+    """A restricted stack is held like any other: at every object the stricter of the two."""
+    stack = restrict(stack_of(layers), READ, stack_of([x._replace(cap=False) for x in asked]).layers)
+    tree = judge_tree(OBJECTS)
+    plan = plan_of(finalise(stack, FACTS, Options(), look(tree), with_scripts=False))
+    judge.apply_plan(tree, plan)
+    assert differences(stack, tree, token(plan), reads=False) == []
+
+
+SYMBOLIC = [Place(root, parts) for root in ("workspace", "home", "cache") for parts in ((), ("a",), ("b", "a"))]
+
+
+@SETTINGS
+@given(
+    st.lists(layers_at(st.sampled_from([*SYMBOLIC, place("C:\\a\\b")])), max_size=6),
+    st.fixed_dictionaries({name: st.sampled_from(DIRECTORIES) for name in ("workspace", "home", "cache")}),
+)
+def test_symbolic_plans_hold_for_every_nesting(layers: list[Layer], values: dict[str, str]) -> None:
+    """One symbolic plan serves all nestings: exact where no two roots' layers tie, and never wider anywhere."""
+    symbolic = stack_of(layers)
+    stack = bind(symbolic, {name: place(path) for name, path in values.items()})
+    tree = judge_tree(OBJECTS)
+    plan = plan_of(emit(symbolic, FACTS, Options()))
+    bound = bound_plan(plan, values, tree)
+    judge.apply_plan(tree, bound)
+    found = differences(stack, tree, token(plan, values), reads=False)
+    places = [layer.where for layer in stack.layers]
+    tied = {where for where in places if places.count(where) > 1}
+    if not tied:
+        assert found == []
+    assert not [item for item in found if item[2]]
+
+
+GONE = [place(f"{path}\\gone{tail}") for path in DIRECTORIES for tail in ("", "\\deep\\er")]
+
+
+@SETTINGS
+@given(st.lists(layers_at(st.sampled_from(GONE)), max_size=3))
+def test_absent_entries_are_occupied(layers: list[Layer]) -> None:
+    """A refusal on a path that is not there is held by an occupant, and undoing takes it away."""
+    stack = stack_of([*layers, Layer(place("C:\\a"), WRITE, MODE, "workspace")])
+    stack = stack._replace(layers=tuple(layer for layer in stack.layers if not layer.cap))
+    tree = judge_tree(OBJECTS)
+    plan = plan_of(finalise(stack, FACTS, Options(), look(tree), with_scripts=False))
+    made = make_occupants(tree, plan)
+    journal = judge.apply_plan(tree, plan)
+    box = token(plan)
+    index = Index(stack, fold=True)
+    for layer in stack.layers:
+        path = layer.where.native() if isinstance(layer.where, Place) else ""
+        if layer.access != WRITE and layer.origin == ENTRY and index.access(layer.where.parent) == WRITE:
+            assert not judge.can(tree, "write", path, box) and not judge.can(tree, "delete", path, box)
+    judge.revert(tree, journal)
+    for path in reversed(made):
+        tree.remove(path)
+    assert judge_tree(OBJECTS).snapshot() == tree.snapshot()
+
+
+@SETTINGS
+@given(st.lists(layers_at(st.sampled_from(PLACES)), max_size=6))
+def test_the_users_own_access_never_changes(layers: list[Layer]) -> None:
+    """No step names a SID that the user's ordinary token holds, so that token is answered as before."""
+    tree = judge_tree(OBJECTS)
+    plan = plan_of(finalise(stack_of(layers), FACTS, Options(), look(tree), with_scripts=False))
+    judge.apply_plan(tree, plan)
+    named = {judge.parse_ace(step["ace"]).sid for step in plan["steps"]}
+    assert not named & {judge.sid(text) for text in (*NORMAL, LOGON)}
+    plain = judge.Token(normal=NORMAL)
+    asks = [(node.path, bit) for node in tree.nodes.values() for bit in (0x1, 0x2, 0x10000)]
+    assert judge.access_many(judge_tree(OBJECTS), asks, plain) == judge.access_many(tree, asks, plain)
