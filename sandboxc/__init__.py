@@ -4,10 +4,9 @@ The names listed in ``__all__`` are the public interface; each is imported on fi
 ``import sandboxc`` itself costs next to nothing.
 """
 
-from typing import TYPE_CHECKING
-
 from sandboxc._version import VERSION as __version__
 
+TYPE_CHECKING = False  # importing it from typing would cost every start several milliseconds
 if TYPE_CHECKING:
     from sandboxc.api import compile_policy, decide, load_policy, load_profile
 

@@ -20,7 +20,8 @@ def bind_stack(
     """
     bound = bind_values(values, defaults, declared, layers.flavour)
     internal = {RUN_BASE: Place("", ()), RUN_TMP: Place("", ())}
-    problems = [*bound.diagnostics, *missing_parameters(layers, {**internal, **bound.values})]
+    refused = {name: Place("", ()) for name in values}  # has its own diagnostic, if any
+    problems = [*bound.diagnostics, *missing_parameters(layers, {**internal, **refused, **bound.values})]
     stack = bind(layers, bound.values)
     problems += [lock_error(conflict.lock, conflict.layer) for conflict in lock_conflicts(stack)]
     if has_errors(problems):

@@ -6,30 +6,15 @@ Exit codes: 0 clean, 1 findings, 2 could not run, 3 a bug of ours. ``run`` ends 
 
 import os
 import sys
-from importlib import import_module
 
 from sandboxc._version import VERSION
+from sandboxc.commands import COMMANDS, command
 from sandboxc.exits import BUG, CANNOT, CLEAN, NOT_STARTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from types import ModuleType
-
-#: Every command, in the order of the help, with what it does. Each is a module of ``sandboxc.commands``.
-COMMANDS = {
-    "init": "write a commented policy to start from",
-    "check": "report what is wrong with a policy, or that a profile is stale",
-    "compile": "compile a policy to the dialect of a target, or to a profile directory",
-    "run": "run a command under a policy or a profile",
-    "why": "say what is allowed on a path, and which line decided",
-    "explain": "print the page of a diagnostic's code",
-    "protected": "list the protected names and hidden paths of the presets",
-    "targets": "print what each target can hold",
-    "schema": "print the JSON schema of policy files",
-    "doctor": "say which backends work on this host, and clean up after killed runs",
-    "completion": "print a completion script for a shell",
-}
 
 _USAGE = """\
 usage: sandboxc COMMAND ...
@@ -92,7 +77,11 @@ def _dispatch(first: str, arguments: list[str]) -> int:
     if first == "run":  # has a parser of its own, since it is on the way of every confined run
         code: int = module.run(arguments[1:])
         return code
-    parsed = parser((first,)).parse_args(arguments)
+    from sandboxc.commands._arguments import parser
+
+    reader = parser((first,))
+    reader.refuse_unknown(arguments)
+    parsed = reader.parse_args(arguments)
     return _run_parsed(module, parsed)
 
 
@@ -105,28 +94,12 @@ def _run_parsed(module: "ModuleType", parsed: "Namespace") -> int:
     except PolicyError as fault:
         if getattr(parsed, "format", "") != "json":
             raise
-        from sandboxc.commands import _console
+        from sandboxc import console
         from sandboxc.render.json import report
 
-        _console.write_json(report(fault.diagnostics))
-        return _console.code(fault.diagnostics)
+        console.write_json(report(fault.diagnostics))
+        return console.code(fault.diagnostics)
     return code
-
-
-def command(name: str) -> "ModuleType":
-    """Return the module of a command: it has ``add_parser`` and ``run``."""
-    return import_module(f"sandboxc.commands.{name}")
-
-
-def parser(names: "tuple[str, ...]" = tuple(COMMANDS)) -> "ArgumentParser":
-    """Return a parser that knows the given commands."""
-    from sandboxc.commands._arguments import Parser
-
-    top = Parser(prog="sandboxc", allow_abbrev=False)
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in names:
-        command(name).add_parser(commands)
-    return top
 
 
 def usage() -> str:
@@ -141,17 +114,17 @@ def _failed(fault: Exception, first: str) -> int:
 
     if os.environ.get("SANDBOXC_DEBUG"):
         raise fault
-    from sandboxc.commands import _console
+    from sandboxc import console
 
     if isinstance(fault, PolicyError):
-        _console.report(fault.diagnostics)
-        return NOT_STARTED if first == "run" else _console.code(fault.diagnostics)
-    if isinstance(fault, _console.Usage):
-        _console.report([error("SBX750", str(fault), None, fault.help)])
+        console.report(fault.diagnostics)
+        return NOT_STARTED if first == "run" else console.code(fault.diagnostics)
+    if isinstance(fault, console.Usage):
+        console.report([error("SBX750", str(fault), None, fault.help)])
     elif isinstance(fault, OSError):
         place = f"`{fault.filename}`: " if fault.filename else ""
         reason = (fault.strerror or type(fault).__name__).lower()
-        _console.report([error("SBX751", f"{place}{reason}")])
+        console.report([error("SBX751", f"{place}{reason}")])
     else:
         return _bug(f"{type(fault).__name__}: {fault}", first)
     return NOT_STARTED if first == "run" else CANNOT

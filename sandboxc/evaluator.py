@@ -88,8 +88,11 @@ class Evaluator:
         if op == "delete":
             return self._removal(place, place, None)
         assert to is not None
-        source = self._removal(place, place, to) if op == "rename" else self._need(WRITE, place, place)
-        return source if not source.allowed else self._arrival(place, to)
+        source = self._both(place, place) if op == "rename" else self._need(WRITE, place, place)
+        verdict = self._both(to, place) if source.allowed else source
+        if verdict.allowed and op == "rename":
+            verdict = self._removal(place, place, to)
+        return self._arrival(place, to) if verdict.allowed else verdict
 
     # -- one node ----------------------------------------------------------------------------------------
 
@@ -175,14 +178,15 @@ class Evaluator:
         """
         anchor = glob.anchor
         assert anchor is not None
+        floating = glob.text.startswith(ANY_DEPTH)  # anchored at a root, which nobody wrote into the pattern
         if self._contains(node, anchor):
-            return len(node.parts) < len(anchor.parts) or glob.pattern[0] != ANY_DEPTH
+            return not floating  # its copies at the other writable roots hold wherever this one goes
         states = self._states(glob, node)
         length = len(glob.pattern)
         leading = 1 if glob.pattern[0] == ANY_DEPTH else 0
         fixed = {s for s in states if leading < s < length}
         if fixed:
-            loose = all(glob.pattern[s] == ANY_DEPTH or glob.pattern[s - 1] == ANY_DEPTH for s in fixed)
+            loose = fixed <= self._states(glob, node.parent)  # no new name of the pattern was read here
             return not (loose and act == "delete")
         if act != "rename" or to is None or not states - {length}:
             return False

@@ -201,6 +201,10 @@ class Index:
         """Yield, from the root down to the place, the layers that stand at each node on the way."""
         node = roots.get(place.root)
         running: list[tuple[Layer, Glob, frozenset[int]]] = []
+        if place.root and "" in roots:
+            # a pattern that holds everywhere hangs from the POSIX root, and holds below every other root as well
+            every = (item for item in roots[""].globs if item[1].within == "everywhere")
+            running += [(layer, glob, globs.start(glob.pattern)) for layer, glob in every]
         for depth in range(len(place.parts) + 1):
             found: list[Layer] = []
             if depth:
@@ -259,7 +263,8 @@ def protect(stack: Layers) -> Layers:
     """
     base = [layer for layer in stack.layers if not layer.cap]
     roots = [layer for layer in base if layer.access == WRITE]
-    made: list[Layer] = []
+    # what is protected for itself, such as the policy file, hangs from no writable root and is kept
+    made = [layer for layer in stack.layers if layer.cap]
     for root in roots:
         if not root.private:
             made += protected_below(root.where, stack.protected)
@@ -284,12 +289,14 @@ def _anchored(layer: Layer, glob: Glob, roots: list[Layer]) -> Iterator[Layer]:
 
 def protected_below(root: Place | Glob, names: Iterable[ProtectedName]) -> Iterator[Layer]:
     """Yield the layers that keep the protected names below one writable root."""
-    if isinstance(root, Place) and ".git" in root.parts:
-        return
     if isinstance(root, Glob) and root.anchor is None:
         return
+    inside = isinstance(root, Place) and ".git" in root.parts
+    itself = isinstance(root, Place) and root.parts[-1:] == (".git",)
     for name in names:
-        path = (".git", *name.path) if name.git else name.path
+        if inside and not (itself and name.git):
+            continue  # a part of a git directory holds no names of its own; a git directory those of git
+        path = (".git", *name.path) if name.git and not itself else name.path
         where: Place | Glob
         if isinstance(root, Glob):
             where = Glob(root.anchor, root.pattern + path, root.text)
@@ -302,7 +309,7 @@ def protected_below(root: Place | Glob, names: Iterable[ProtectedName]) -> Itera
             where,
             READ,
             PROTECTED,
-            "protected:" + "/".join(path),
+            "protected:" + "/".join((".git", *name.path) if name.git else path),
             cap=True,
             kind=name.kind,
             occupant=name.occupant,
@@ -310,8 +317,15 @@ def protected_below(root: Place | Glob, names: Iterable[ProtectedName]) -> Itera
 
 
 def restrict(stack: Layers, baseline: str, layers: Iterable[Layer]) -> Layers:
-    """Return the stack narrowed to the stricter of itself and the given layers at every place."""
-    asked = tuple(layer._replace(origin=RESTRICTION) for layer in layers)
+    """Return the stack narrowed to the stricter of itself and the given layers at every place.
+
+    A floating pattern among them holds below the writable roots of both.
+    """
+    asked = [layer._replace(origin=RESTRICTION) for layer in layers]
+    roots = [layer for layer in (*stack.layers, *asked) if layer.access == WRITE and not layer.cap]
+    for layer in tuple(asked):
+        if isinstance(layer.where, Glob) and layer.where.anchor is None:
+            asked += _anchored(layer, layer.where, roots)
     return stack._replace(ceilings=(*stack.ceilings, Ceiling(baseline, ordered(asked))))
 
 

@@ -93,8 +93,8 @@ LANDLOCK_ROWS: tuple[CodeInfo, ...] = (
     CodeInfo(
         "SBX460",
         "metadata and stat are not controlled",
-        "Landlock does not look at chmod, chown, utime, extended attributes, stat, access, readlink and chdir. They "
-        "work wherever the host's own permissions allow it, so modes can be changed and existence can be told.",
+        "Landlock does not look at chmod, chown, utime, extended attributes, stat, access, readlink, chdir, inotify. "
+        "They work wherever the host's own permissions allow it, so modes can be changed and existence can be told.",
         "",
         "",
         "use another target where this matters",

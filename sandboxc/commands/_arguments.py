@@ -1,9 +1,11 @@
 """What the argument parsers of all commands share."""
 
 import argparse
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from sandboxc.commands._console import Usage
+from sandboxc.commands import COMMANDS, command
+from sandboxc.console import Usage
 
 
 class Parser(argparse.ArgumentParser):
@@ -12,6 +14,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise ``Usage``, naming an option that may have been meant."""
         raise Usage(message, self._advice(message))
+
+    def refuse_unknown(self, words: list[str]) -> None:
+        """Raise ``Usage`` for the first option that no parser knows, before anything is said to be missing."""
+        known = {option for action in self._all_actions() for option in action.option_strings}
+        for word in words:
+            name = word.partition("=")[0]
+            if word == "--":
+                return
+            if name.startswith("--") and name not in known:
+                raise Usage(f"unknown option `{name}`", self._advice(name))
 
     def _advice(self, message: str) -> str:
         from sandboxc.places import nearest_help
@@ -30,6 +42,15 @@ class Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction):
                 found += [inner for sub in action.choices.values() for inner in sub._actions]
         return found
+
+
+def parser(names: Iterable[str] = tuple(COMMANDS)) -> Parser:
+    """Return a parser that knows the given commands."""
+    top = Parser(prog="sandboxc", allow_abbrev=False)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in names:
+        command(name).add_parser(commands)
+    return top
 
 
 def add(commands: Any, name: str, summary: str, example: str, **more: Any) -> argparse.ArgumentParser:

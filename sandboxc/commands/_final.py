@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from sandboxc import console
 from sandboxc.bound import bind_stack
-from sandboxc.commands import _console
 from sandboxc.commands._inputs import host_values, read_json
 from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors, warning
 from sandboxc.emitters.artefact import Options
@@ -118,13 +118,15 @@ def _bwrap(request: Request, stack: Layers, values: Mapping[str, str], facts: Fa
     resolved = _resolved(request, stack, values, _look(request))
     host = module.Host(cwd=values.get("workspace", ""), late_from=0)
     plan = module.finalise(resolved, facts, options, host)
-    words: list[str] = module.by_path_words(plan)
+    absent = {item.path for item in plan.occupants}
+    held = plan._replace(ops=tuple(op for op in plan.ops if op.path not in absent))
+    words = _runnable(module.by_path_words(held))
     notes = [
         warning(
             "SBX753",
             "the words bind by path, so a path that is swapped for a link before bwrap starts is followed",
             None,
-            "`sandboxc run` opens each source first and passes it by descriptor",
+            "`sandboxc run` passes each source by descriptor, and adds the seccomp filter that words cannot hold",
         )
     ]
     if plan.occupants or plan.steps:
@@ -140,9 +142,23 @@ def _bwrap(request: Request, stack: Layers, values: Mapping[str, str], facts: Fa
         )
     end = "\0" if request.form == "args0" else "\n"
     if request.form != "args0" and any("\n" in word for word in words):
-        raise _console.Usage("a path holds a line feed", "use `--format args0`")
+        raise console.Usage("a path holds a line feed", "use `--format args0`")
     data = "".join(word + end for word in words).encode("utf-8", "surrogateescape")
     return Final(data, plan.losses, (*resolved.diagnostics, *plan.diagnostics, *notes))
+
+
+def _runnable(words: list[str]) -> list[str]:
+    """Return the words with each mask that needs a descriptor made one that needs none.
+
+    bwrap binds without device access, so `/dev/null` there can be opened by nobody.
+    """
+    found: list[str] = []
+    for word in words:
+        found.append(word)
+        if word == "${null-fd}":
+            del found[-4:]  # --perms 0000 --ro-bind-data ${null-fd}
+            found += ["--ro-bind", "/dev/null"]
+    return found
 
 
 def _landlock(request: Request, stack: Layers, values: Mapping[str, str], facts: Facts, options: Options) -> Final:
@@ -154,7 +170,7 @@ def _landlock(request: Request, stack: Layers, values: Mapping[str, str], facts:
         try:
             text: str = module.landlockconfig(plan)
         except ValueError as fault:
-            raise _console.Usage(str(fault), "use `--facts` with an older Landlock ABI, or `--format native`") from None
+            raise console.Usage(str(fault), "use `--facts` with an older Landlock ABI, or `--format native`") from None
     else:
         text = plan.text()
     return Final(text.encode("utf-8"), plan.losses, (*resolved.diagnostics, *plan.diagnostics))
@@ -168,9 +184,7 @@ def _seatbelt(request: Request, stack: Layers, values: Mapping[str, str], facts:
 
 def _windows(request: Request, stack: Layers, values: Mapping[str, str], facts: Facts, options: Options) -> Final:
     if request.tree is None:
-        raise _console.Usage(
-            "`--host` looks at POSIX file systems only", "describe the Windows tree with `--tree FILE`"
-        )
+        raise console.Usage("`--host` looks at POSIX file systems only", "describe the Windows tree with `--tree FILE`")
     from sandboxc.emitters.windows.settle import DescribedTree
 
     paths, _ = _tree(request.tree)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sandboxc import facts as facts_module
-from sandboxc.commands._console import Usage
+from sandboxc.console import Usage
 from sandboxc.diagnostics import Diagnostic, PolicyError, error
 from sandboxc.facts import Facts
 from sandboxc.places import nearest_help

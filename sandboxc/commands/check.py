@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_facts, add_output
 from sandboxc.commands._inputs import TARGET_WORDS, facts, targets
 from sandboxc.exits import CANNOT, CLEAN, FINDINGS
@@ -37,7 +37,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: Namespace) -> int:
     """Return the exit code: 0 clean, 1 findings, 2 could not run."""
     if arguments.profile and len(arguments.policy) > 1:
-        raise _console.Usage("`--profile` goes with one policy", "check the profiles one by one")
+        raise console.Usage("`--profile` goes with one policy", "check the profiles one by one")
     assumed = facts(arguments.facts)
     worst = CLEAN
     rows: list[dict[str, Any]] = []
@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> int:
     if arguments.format == "json":
         from sandboxc.render.json import FORMAT_VERSION
 
-        _console.write_json({"format_version": FORMAT_VERSION, "ok": worst == CLEAN, "policies": rows})
+        console.write_json({"format_version": FORMAT_VERSION, "ok": worst == CLEAN, "policies": rows})
     return worst
 
 
@@ -61,7 +61,7 @@ def _policy(path: str, assumed: Any, arguments: Namespace) -> tuple[dict[str, An
 
     loaded = load(path)
     if loaded.policy is None:
-        return _row(path, loaded, loaded.diagnostics, arguments), _console.code(loaded.diagnostics)
+        return _row(path, loaded, loaded.diagnostics, arguments), console.code(loaded.diagnostics)
     compiled = compile_policy(loaded.policy, targets(arguments.target, loaded.policy.targets), assumed)
     found = (*loaded.diagnostics, *compiled.diagnostics)
     row = _row(path, loaded, found, arguments)
@@ -72,7 +72,7 @@ def _policy(path: str, assumed: Any, arguments: Namespace) -> tuple[dict[str, An
         }
         for target, artefact in compiled.artefacts.items()
     }
-    return row, _console.code(found)
+    return row, console.code(found)
 
 
 def _without_span(row: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _profile(path: str, arguments: Namespace) -> tuple[dict[str, Any], int]:
     profile = load_profile(arguments.profile)
     source = read_source(path)
     if source.source is None:
-        _console.report(source.diagnostics, (), arguments.color)
+        console.report(source.diagnostics, (), arguments.color)
         return {"file": path, "ok": False}, CANNOT
     name = source.source.name.rpartition("/")[2]
     if not arguments.recompile and looks_fresh(profile, {name: source.digest}):
@@ -108,7 +108,7 @@ def _profile(path: str, arguments: Namespace) -> tuple[dict[str, Any], int]:
     row = _row(path, loaded, found, arguments)
     row["ok"] = fresh
     row["profile"] = {"path": arguments.profile, "fresh": fresh}
-    return row, CLEAN if fresh else max(FINDINGS, _console.code(found))
+    return row, CLEAN if fresh else max(FINDINGS, console.code(found))
 
 
 def _decoded(source: Any) -> "LoadedPolicy":
@@ -127,7 +127,7 @@ def _row(path: str, loaded: "LoadedPolicy", found: "tuple[Diagnostic, ...]", arg
     from sandboxc.render.json import diagnostic_object
 
     if arguments.format == "text":
-        _console.report(found, loaded.sources, arguments.color)
+        console.report(found, loaded.sources, arguments.color)
     return {
         "file": path,
         "ok": not has_errors(found),

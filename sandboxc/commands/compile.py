@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_binds, add_facts, add_output
 from sandboxc.commands._inputs import TARGET_WORDS, binds, facts, targets
 from sandboxc.exits import CLEAN, FINDINGS
@@ -62,8 +62,8 @@ def run(arguments: Namespace) -> int:
 
     loaded = load(arguments.policy)
     if loaded.policy is None:
-        _console.report(loaded.diagnostics, loaded.sources, arguments.color)
-        return _console.code(loaded.diagnostics)
+        console.report(loaded.diagnostics, loaded.sources, arguments.color)
+        return console.code(loaded.diagnostics)
     return _compile(arguments, loaded, loaded.policy, given, assumed)
 
 
@@ -73,16 +73,16 @@ def _check(arguments: Namespace) -> None:
     form = arguments.format
     needed = {"args0": "bwrap", "landlockconfig": "landlock"}.get(form)
     if needed and (arguments.target != needed or not final):
-        raise _console.Usage(
+        raise console.Usage(
             f"`--format {form}` is a form of a bound {needed} plan",
             f"add `--target {needed}` and `--host` or `--tree FILE`",
         )
     if arguments.target == "all" and (final or arguments.bind):
-        raise _console.Usage("a profile stays symbolic", "name one target to bind parameters")
+        raise console.Usage("a profile stays symbolic", "name one target to bind parameters")
     if arguments.target == "all" and not arguments.output:
-        raise _console.Usage("several artefacts need a directory", "add `-o DIR`, or name one target")
+        raise console.Usage("several artefacts need a directory", "add `-o DIR`, or name one target")
     if _wants_directory(arguments) and (final or arguments.bind):
-        raise _console.Usage("a profile stays symbolic", "name a file for a bound artefact")
+        raise console.Usage("a profile stays symbolic", "name a file for a bound artefact")
 
 
 def _wants_directory(arguments: Namespace) -> bool:
@@ -110,16 +110,16 @@ def _compile(
         bound = bind_values(given, {}, [parameter.name for parameter in policy.parameters], flavour)
         found, values = (*found, *bound.diagnostics), bound.values
     if has_errors(found):
-        _console.report(found, loaded.sources, arguments.color)
-        return _console.code(found)
+        console.report(found, loaded.sources, arguments.color)
+        return console.code(found)
     compiled = compile_policy(policy, wanted, assumed, values)
     found = (*found, *compiled.diagnostics)
     if not compiled.artefacts:
-        _console.report(found, loaded.sources, arguments.color)
-        return max(FINDINGS, _console.code(found))
+        console.report(found, loaded.sources, arguments.color)
+        return max(FINDINGS, console.code(found))
     if arguments.host or arguments.tree:
         return _final(arguments, loaded, compiled, given, found)
-    _console.report(found, loaded.sources, arguments.color)
+    console.report(found, loaded.sources, arguments.color)
     if _wants_directory(arguments):
         from sandboxc.profile.save import save_profile
         from sandboxc.profile.write import profile_files
@@ -151,9 +151,9 @@ def _final(
     try:
         made = finalise(request, compiled.lowered[TARGET_OS[target]], compiled.facts, options, declared)
     except PolicyError as fault:
-        _console.report((*found, *fault.diagnostics), loaded.sources, arguments.color)
-        return max(FINDINGS, _console.code(fault.diagnostics))
-    _console.report((*found, *made.diagnostics), loaded.sources, arguments.color)
+        console.report((*found, *fault.diagnostics), loaded.sources, arguments.color)
+        return max(FINDINGS, console.code(fault.diagnostics))
+    console.report((*found, *made.diagnostics), loaded.sources, arguments.color)
     _write(arguments, made.data)
     return CLEAN
 
@@ -161,7 +161,7 @@ def _final(
 def _write(arguments: Namespace, data: bytes) -> None:
     """Write an artefact to its file, whole or not at all, or to standard output."""
     if not arguments.output or arguments.output == "-":
-        _console.write_bytes(data)
+        console.write_bytes(data)
         return
     from sandboxc.profile.save import replace_file
 

@@ -4,7 +4,7 @@ import argparse
 from argparse import Namespace
 from typing import Any, NamedTuple
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
 
@@ -41,11 +41,12 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: Namespace) -> int:
     """Return the exit code."""
-    from sandboxc.cli import COMMANDS, parser
+    from sandboxc.commands import COMMANDS
+    from sandboxc.commands._arguments import parser
 
     found = _commands(parser(), COMMANDS)
     scripts = {"bash": _bash, "zsh": _zsh, "fish": _fish, "powershell": _powershell}
-    _console.write(scripts[arguments.shell](found))
+    console.write(scripts[arguments.shell](found))
     return CLEAN
 
 

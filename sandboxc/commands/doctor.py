@@ -5,7 +5,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN, FINDINGS
 from sandboxc.policy import NETWORK_MODES
@@ -35,7 +35,7 @@ def _probe(arguments: Namespace) -> int:
     rows = _backends(arguments.network) if sys.platform == "linux" else []
     usable = next((row["backend"] for row in rows if row["usable"]), None)
     if arguments.format == "json":
-        _console.write_json(
+        console.write_json(
             {
                 "format_version": "1.0",
                 "platform": sys.platform,
@@ -56,7 +56,7 @@ def _probe(arguments: Namespace) -> int:
         out.append("no backend works here, so `sandboxc run` starts nothing (exit 125)")
     else:
         out.append(f"`sandboxc run` has no backend on {sys.platform}; compiled artefacts work without it")
-    _console.write("\n".join(out) + "\n")
+    console.write("\n".join(out) + "\n")
     return CLEAN if usable else FINDINGS
 
 
@@ -81,7 +81,7 @@ def _backends(network: str) -> list[dict[str, Any]]:
 
 def _clean(arguments: Namespace) -> int:
     if sys.platform != "linux":
-        raise _console.Usage(f"there are no runs to clean up after on {sys.platform}", "remove `--clean`")
+        raise console.Usage(f"there are no runs to clean up after on {sys.platform}", "remove `--clean`")
     from sandboxc.diagnostics import PolicyError, error
     from sandboxc.runtime import host, occupants
 
@@ -92,12 +92,12 @@ def _clean(arguments: Namespace) -> int:
         raise PolicyError([error("SBX751", str(fault))]) from None
     if arguments.format == "json":
         kept = [{"path": path, "reason": reason} for path, reason in done.kept]
-        _console.write_json(
+        console.write_json(
             {"format_version": "1.0", "removed": list(done.removed), "kept": kept, "live_runs": done.live}
         )
         return FINDINGS if done.kept else CLEAN
     out = [f"removed {path}" for path in done.removed]
     out += [f"left {path}: {reason}" for path, reason in done.kept]
     out.append(f"{len(done.removed)} removed, {len(done.kept)} left, {done.live} live runs")
-    _console.write("\n".join(out) + "\n")
+    console.write("\n".join(out) + "\n")
     return FINDINGS if done.kept else CLEAN

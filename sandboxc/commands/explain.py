@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
 
@@ -23,16 +23,16 @@ def run(arguments: Namespace) -> int:
     if arguments.code is None:
         pages = [page for code in catalogue.all_codes() if (page := catalogue.info(code))]
         if arguments.format == "json":
-            _console.write_json([page._asdict() for page in pages])
+            console.write_json([page._asdict() for page in pages])
         else:
-            _console.write("".join(f"{page.code}  {page.title}\n" for page in pages))
+            console.write("".join(f"{page.code}  {page.title}\n" for page in pages))
         return CLEAN
     found = catalogue.info(arguments.code)
     if found is None:
         advice = nearest_help(arguments.code.upper(), catalogue.all_codes()) or "`sandboxc explain` lists the codes"
-        raise _console.Usage(f"there is no code `{arguments.code}`", advice)
+        raise console.Usage(f"there is no code `{arguments.code}`", advice)
     if arguments.format == "json":
-        _console.write_json(found._asdict())
+        console.write_json(found._asdict())
         return CLEAN
     parts = [f"{found.code}: {found.title}\n", found.why]
     for heading, body in (("for example", found.bad), ("write instead", found.good)):
@@ -40,5 +40,5 @@ def run(arguments: Namespace) -> int:
             parts.append(f"{heading}:\n\n" + "\n".join("    " + line for line in body.rstrip("\n").split("\n")))
     if found.fix:
         parts.append(f"how to fix it: {found.fix}")
-    _console.write("\n".join(part.rstrip("\n") + "\n" for part in parts))
+    console.write("\n".join(part.rstrip("\n") + "\n" for part in parts))
     return CLEAN

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
 
@@ -86,12 +86,12 @@ def run(arguments: Namespace) -> int:
         write_test='  - {op: write, path: "${workspace}/README.md", expect: allow}\n' if writes else "",
     )
     if arguments.path == "-":
-        _console.write(text)
+        console.write(text)
         return CLEAN
     try:
         with open(arguments.path, "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except FileExistsError:
-        raise _console.Usage(f"`{arguments.path}` exists and is left alone", "name another path") from None
-    _console.note(f"wrote {arguments.path}; try `sandboxc check {arguments.path}`")
+        raise console.Usage(f"`{arguments.path}` exists and is left alone", "name another path") from None
+    console.note(f"wrote {arguments.path}; try `sandboxc check {arguments.path}`")
     return CLEAN

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
 
@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> int:
     from sandboxc.presets import hidden_layers, protected_names
 
     if arguments.policy and arguments.preset:
-        raise _console.Usage("a policy says its preset itself", "remove `--preset`, or the policy")
+        raise console.Usage("a policy says its preset itself", "remove `--preset`, or the policy")
     system = arguments.os or host_system()
     choice = PresetChoice(arguments.preset or "standard")
     if arguments.policy:
@@ -50,10 +50,10 @@ def run(arguments: Namespace) -> int:
     rows = [{"path": path, "why": reasons.get(path, "added by the policy")} for path in paths]
     if arguments.format == "json":
         kind = "hidden" if arguments.hidden else "protected"
-        _console.write_json({"format_version": "1.0", "os": system, "preset": choice.preset, kind: rows})
+        console.write_json({"format_version": "1.0", "os": system, "preset": choice.preset, kind: rows})
         return CLEAN
     width = min(max((len(row["path"]) for row in rows), default=0), 44)
-    _console.write("".join(f"{row['path']:<{width}}  {row['why']}\n" for row in rows))
+    console.write("".join(f"{row['path']:<{width}}  {row['why']}\n" for row in rows))
     return CLEAN
 
 

@@ -127,7 +127,7 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write(f"error[SBX750]: {fault}\n  = help: {fault.help}\n")
         return NOT_STARTED
     if request is None:
-        from sandboxc.cli import parser
+        from sandboxc.commands._arguments import parser
 
         parser(("run",)).parse_args(["run", "--help"])
         return CLEAN

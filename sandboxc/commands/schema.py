@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
 
@@ -25,8 +25,8 @@ def run(arguments: Namespace) -> int:
 
     place = os.path.join(packaged.folder("schemas"), "policy.schema.json")
     if arguments.path:
-        _console.write(place + "\n")
+        console.write(place + "\n")
         return CLEAN
     with open(place, "rb") as file:
-        _console.write_bytes(file.read())
+        console.write_bytes(file.read())
     return CLEAN

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_facts, add_output
 from sandboxc.commands._inputs import facts
 from sandboxc.exits import CLEAN
@@ -30,11 +30,11 @@ def run(arguments: Namespace) -> int:
     assumed = facts(arguments.facts)
     tables = [emitter(target).table(assumed) for target in TARGETS]
     if arguments.format == "json":
-        _console.write_json(_objects(tables))
+        console.write_json(_objects(tables))
     elif arguments.format == "markdown":
-        _console.write(markdown(tables))
+        console.write(markdown(tables))
     else:
-        _console.write(_text(tables))
+        console.write(_text(tables))
     return CLEAN
 
 

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sandboxc.commands import _console
+from sandboxc import console
 from sandboxc.commands._arguments import add, add_binds, add_facts, add_output
 from sandboxc.commands._inputs import binds, facts, host_values
 from sandboxc.exits import CLEAN
@@ -11,6 +11,7 @@ from sandboxc.policy import OPERATIONS, OSES, TARGET_OS, TARGETS
 
 if TYPE_CHECKING:
     from sandboxc.ask import Question
+    from sandboxc.commands._effects import Effect
     from sandboxc.evaluator import Verdict
     from sandboxc.facts import Facts
     from sandboxc.layers import Layer, SocketRule
@@ -28,6 +29,7 @@ class Subject(NamedTuple):
     targets: tuple[str, ...]
     question: "dict[str, Question]"  # by operating system
     losses: "dict[str, tuple[Loss, ...]]"  # by target
+    facts: "Facts"
 
 
 def add_parser(commands: Any) -> None:
@@ -48,28 +50,36 @@ def add_parser(commands: Any) -> None:
 def run(arguments: Namespace) -> int:
     """Return the exit code: 0 for an answer, whatever it is; 1 for a broken policy."""
     from sandboxc.api import host_system
+    from sandboxc.commands._effects import on_target
+    from sandboxc.emitters.registry import emitter
     from sandboxc.layers import Layer
 
     if (arguments.to is not None) != (arguments.op in ("rename", "link")):
         wrong = "`--to` goes with rename and link only" if arguments.to else f"`--op {arguments.op}` needs the new name"
-        raise _console.Usage(wrong, "write `--op rename --to PATH`")
+        raise console.Usage(wrong, "write `--op rename --to PATH`")
     if arguments.new_socket and arguments.op != "connect":
-        raise _console.Usage("`--new-socket` goes with `--op connect`", "remove it")
+        raise console.Usage("`--new-socket` goes with `--op connect`", "remove it")
     system = TARGET_OS[arguments.target] if arguments.target else arguments.os or host_system()
     if arguments.target and arguments.os and arguments.os != system:
-        raise _console.Usage(f"{arguments.target} is no target of {arguments.os}", "remove `--os`")
+        raise console.Usage(f"{arguments.target} is no target of {arguments.os}", "remove `--os`")
     subject = _subject(arguments, system, facts(arguments.facts))
     asked = subject.question[system].place(arguments.path).text()
     verdicts = {os: _ask(subject, os, arguments) for os in subject.question}
     verdict = verdicts[system]
     wanted = (arguments.target,) if arguments.target else subject.targets
     rows = {
-        target: _on_target(verdicts[TARGET_OS[target]], subject.losses.get(target, ()))
+        target: on_target(
+            target,
+            arguments.op,
+            verdicts[TARGET_OS[target]],
+            subject.losses.get(target, ()),
+            emitter(target).table(subject.facts),
+        )
         for target in wanted
         if TARGET_OS[target] in verdicts
     }
     if arguments.format == "json":
-        _console.write_json(
+        console.write_json(
             {
                 "format_version": "1.0",
                 "path": asked,
@@ -80,7 +90,8 @@ def run(arguments: Namespace) -> int:
                 "decided_by": line(verdict.decided_by),
                 "beat": [line(layer) for layer in verdict.beat],
                 "targets": {
-                    name: {"allowed": row[0], "loss": row[1].code if row[1] else None} for name, row in rows.items()
+                    name: {"allowed": row.allowed, "loss": row.loss.code if row.loss else None}
+                    for name, row in rows.items()
                 },
             }
         )
@@ -91,14 +102,13 @@ def run(arguments: Namespace) -> int:
     else:
         out.append(f"  decided by: {_text(verdict.decided_by)}")
     out += [f"  it beat: {_text(layer)}" for layer in verdict.beat]
-    for name, (_, loss) in rows.items():
-        same = "as above" if loss is None else f"{loss.kind} {loss.code}: {loss.message}"
-        out.append(f"  {name}: {same}")
+    for name, row in rows.items():
+        out.append(f"  {name}: {_effect(row, verdicts[TARGET_OS[name]])}")
     if isinstance(verdict.decided_by, Layer) and verdict.decided_by.reason:
         out.append(f"  reason given: {verdict.decided_by.reason}")
     from sandboxc.render.text import safe
 
-    _console.write("".join(safe(row) + "\n" for row in out))
+    console.write("".join(safe(row) + "\n" for row in out))
     return CLEAN
 
 
@@ -147,8 +157,8 @@ def _of_policy(arguments: Namespace, system: str, assumed: "Facts") -> Subject:
     loaded = load(arguments.policy)
     if loaded.policy is None:
         if arguments.format == "text":
-            _console.report(loaded.diagnostics, loaded.sources, arguments.color)
-            raise SystemExit(_console.code(loaded.diagnostics))
+            console.report(loaded.diagnostics, loaded.sources, arguments.color)
+            raise SystemExit(console.code(loaded.diagnostics))
         raise PolicyError(loaded.diagnostics)
     policy = loaded.policy
     values = _values(arguments, system)
@@ -160,50 +170,43 @@ def _of_policy(arguments: Namespace, system: str, assumed: "Facts") -> Subject:
     wanted = (arguments.target,) if arguments.target else policy.targets
     compiled = compile_policy(policy, [name for name in wanted if TARGET_OS[name] in asked], assumed)
     losses = {target: artefact.losses for target, artefact in compiled.artefacts.items()}
-    return Subject(wanted, asked, losses)
+    return Subject(wanted, asked, losses, assumed)
 
 
 def _of_profile(arguments: Namespace, system: str) -> Subject:
     from sandboxc.api import bind_profile
     from sandboxc.ask import Question
+    from sandboxc.diagnostics import Diagnostic, PolicyError
+    from sandboxc.facts import from_data
     from sandboxc.profile.load import load_profile
 
     if arguments.facts:
-        raise _console.Usage("a profile has its own facts", "remove `--facts`")
+        raise console.Usage("a profile has its own facts", "remove `--facts`")
     profile = load_profile(arguments.policy)
+    assumed = from_data(dict(profile.manifest.facts))
+    if isinstance(assumed, Diagnostic):
+        raise PolicyError([assumed])
     values = _values(arguments, system)
     asked = {}
-    fold = bool(profile.manifest.facts.get("fold_case", True))
     for os in _systems(tuple(profile.manifest.targets), system):
         if os in profile.systems or os == system:
             bound = bind_profile(profile, os, values)
-            asked[os] = Question(bound.stack, bound.values, fold and os != "linux", _cwd(os))
+            asked[os] = Question(bound.stack, bound.values, assumed.fold_case and os != "linux", _cwd(os))
     losses = {name: record.losses for name, record in profile.manifest.targets.items()}
-    return Subject(tuple(profile.manifest.targets), asked, losses)
+    return Subject(tuple(profile.manifest.targets), asked, losses, assumed)
 
 
 def _ask(subject: Subject, os: str, arguments: Namespace) -> "Verdict":
     return subject.question[os].decide(arguments.op, arguments.path, arguments.to, not arguments.new_socket)
 
 
-def _on_target(verdict: "Verdict", losses: "tuple[Loss, ...]") -> "tuple[bool, Loss | None]":
-    """Return what a target does, as far as its declared losses name the line that decided."""
-    from sandboxc.layers import Layer
-    from sandboxc.losses import NARROWER, SNAPSHOT
-    from sandboxc.places import Place
-
-    layer = verdict.decided_by
-    if layer is None:
-        return verdict.allowed, None
-    where = layer.where
-    names = {layer.text, where.text() if isinstance(where, Place) else where.text}
-    if isinstance(layer, Layer):
-        names.add(layer.source)
-    own = [loss for loss in losses if loss.at in names - {""}]
-    wider = [loss for loss in own if loss.kind not in (NARROWER, SNAPSHOT)]
-    if not verdict.allowed and wider:
-        return True, wider[0]
-    return verdict.allowed, own[0] if own else None
+def _effect(effect: "Effect", verdict: "Verdict") -> str:
+    """Return what a target does, in words."""
+    if effect.loss is None:
+        return "allowed" if effect.allowed else "denied"
+    word = "allowed" if effect.allowed else "denied"
+    but = "although" if effect.allowed != verdict.allowed else "but"
+    return f"{word}, {but} {effect.loss.code} ({effect.loss.kind}): {effect.loss.message}"
 
 
 def line(layer: "Layer | SocketRule | None") -> "dict[str, Any] | None":

@@ -1,1 +1,1 @@
-
+"""Front ends: a policy text becomes typed values that know where they stand."""

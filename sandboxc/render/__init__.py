@@ -1,1 +1,1 @@
-
+"""Renderers: from reports to texts."""

@@ -81,7 +81,9 @@ def _block(item: Diagnostic, lines: Mapping[str, list[str]], colour: bool) -> st
         out.extend(_snippets(marks, lines, gutter, item.severity, colour))
     if item.help:
         bar = _paint(" " * gutter + " =", _BLUE, colour)
-        out.append(f"{bar} {_paint('help', _BOLD, colour)}: {safe(item.help)}")
+        first, *more = item.help.split("\n")
+        out.append(f"{bar} {_paint('help', _BOLD, colour)}: {safe(first)}")
+        out += [f"{' ' * (gutter + 9)}{safe(line)}" for line in more]
     return "\n".join(out) + "\n"
 
 

@@ -58,6 +58,9 @@ class Backend(Protocol):
     def applied(self) -> dict[str, object]:
         """Return what the record says of the backend."""
 
+    def expected(self) -> tuple[Loss, ...]:
+        """Return what compiling for this very host would list; a profile was compiled for assumed facts."""
+
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> Ended:
         """Run the command.
 
@@ -73,14 +76,14 @@ class Bwrap:
 
     def __init__(self, session: Session, environ: Mapping[str, str]) -> None:
         from sandboxc.emitters.bwrap.finalise import Host
-        from sandboxc.runtime.bwrap_runner import RunnerError, find_runner
+        from sandboxc.runtime.bwrap_runner import RunnerError, find_runner, proc_covers
 
         self._session = session
         try:
             self._runner = find_runner(environ.get("PATH", ""), session.resolved.access, os.geteuid())
         except RunnerError as fault:
             raise Unusable(str(fault)) from None
-        self._host = Host(session.cwd, "--disable-userns" in self._runner.options)
+        self._host = Host(session.cwd, "--disable-userns" in self._runner.options, covers=proc_covers())
         self._plan()
 
     def _plan(self) -> None:
@@ -105,6 +108,13 @@ class Bwrap:
             "late_mounts": len(self.plan.steps),
             "occupied": [item.path for item in self.plan.occupants],
         }
+
+    def expected(self) -> tuple[Loss, ...]:
+        """Return the losses of the stack under the facts of this host."""
+        from sandboxc.emitters.bwrap.capability import table
+        from sandboxc.emitters.bwrap.losses import stack_losses
+
+        return stack_losses(self._session.subject.stack, table(host_facts()))
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> Ended:
         """Run the command; where the sandbox does not come up, find out why."""
@@ -172,6 +182,13 @@ class Landlock:
         """Return the ABI and the number of rules."""
         return {"abi": self.plan.abi, "rules": len(self.plan.rules)}
 
+    def expected(self) -> tuple[Loss, ...]:
+        """Return the losses of the stack under the facts of this host."""
+        from sandboxc.emitters.landlock.plan import emit
+
+        subject = self._session.subject
+        return emit(subject.stack, host_facts(), subject.options).losses
+
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> Ended:
         """Run the command with the private temp directory, if any, journaled around it."""
         from sandboxc.runtime import occupants
@@ -203,6 +220,7 @@ class Landlock:
 
     def _add_temp(self) -> None:
         """Add the rule of the private temp directory, which was made after the survey."""
+        from sandboxc import landlock_abi
         from sandboxc.emitters.landlock.finalise import Rule
 
         found = os.lstat(self._session.temp)
@@ -210,7 +228,8 @@ class Landlock:
             raise Unusable(f"`{self._session.temp}` is not a directory")
         if any(rule.path == self._session.temp for rule in self.plan.rules):
             return
-        rule = Rule(self._session.temp, "directory", self.plan.handled_fs, found.st_dev, found.st_ino)
+        rights = landlock_abi.write_rights(self.plan.abi)
+        rule = Rule(self._session.temp, "directory", rights, found.st_dev, found.st_ino)
         self.plan = self.plan._replace(rules=(*self.plan.rules, rule))
 
 
@@ -255,8 +274,8 @@ def check(backend: Backend, session: Session) -> tuple[Loss, ...]:
         raise Refused(backend.diagnostics)
     waivers = [waiver for waiver in session.subject.options.waivers if waiver.target == backend.target]
     occurred = [_waived(loss._replace(conditional=False), waivers) for loss in backend.losses]
-    compiled = [loss for loss in session.subject.losses.get(backend.target, ()) if not loss.conditional]
-    losses = tuple(dict.fromkeys((*compiled, *occurred)))
+    expected = [_waived(loss, waivers) for loss in backend.expected() if not loss.conditional]
+    losses = tuple(dict.fromkeys((*expected, *occurred)))
     problems = [
         error(
             loss.code,
@@ -264,7 +283,7 @@ def check(backend: Backend, session: Session) -> tuple[Loss, ...]:
             loss.span,
             f'accept it in the policy with {{loss: {loss.code}, target: {loss.target}, at: "{loss.at}", reason: ...}}',
         )
-        for loss in occurred
+        for loss in losses
         if loss.stops
     ]
     if session.subject.require == "full" and (enforcement(losses) != "full" or session.resolved.incomplete):

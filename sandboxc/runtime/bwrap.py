@@ -28,9 +28,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sandboxc import seccomp
-from sandboxc.emitters.bwrap.plan import BIND, MASK, RO_BIND, TMPFS, BwrapPlan, Op, groups
+from sandboxc.emitters.bwrap.plan import BIND, MASK, RO_BIND, SOCKET_MASK, TMPFS, BwrapPlan, Op, groups
 from sandboxc.runtime import linux, mounts, occupants
-from sandboxc.runtime.bwrap_runner import Runner, high, memory_file, spawn
+from sandboxc.runtime.bwrap_runner import Runner, high, spawn
 
 _IN_ROOT = 0x10  # RESOLVE_IN_ROOT, openat2(2)
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -188,6 +188,8 @@ class _Run:
         return [f"--{op.verb}-fd", str(self._open(op))]
 
     def _words(self) -> list[str]:
+        gone = {op for op in self.plan.ops if op.why == SOCKET_MASK and not os.path.lexists(op.path)}
+        self.plan = self.plan._replace(ops=tuple(op for op in self.plan.ops if op not in gone))
         for op in self.plan.ops:
             if op.verb in (MASK, TMPFS) and op.node is not None:
                 self._open(op)  # bwrap would make a name that is gone
@@ -199,12 +201,9 @@ class _Run:
     def go(self, held: occupants.Held | None) -> Outcome:
         words = self._words()
         arch = os.uname().machine
-        if self.plan.filtered:
-            program = seccomp.bwrap_filter(arch, network=self.plan.network.mode)
-            self.opened.append(memory_file("seccomp", program))
-            words += ["--seccomp", str(self.opened[-1])]
+        program = seccomp.bwrap_filter(arch, network=self.plan.network.mode) if self.plan.filtered else b""
         if held is not None:
-            self.opened.append(high(os.dup(held.record_fd)))
+            self.opened.append(high(os.dup(held.lock_fd)))
             words += ["--sync-fd", str(self.opened[-1])]
         status, status_end = os.pipe()
         block_end, block = os.pipe()
@@ -223,6 +222,7 @@ class _Run:
                     self.env,
                     keep=self.opened,
                     scope_abstract=self.plan.scope_abstract,
+                    program=program,
                 )
             except OSError as error:
                 raise _Failed("spawn", f"bubblewrap could not be started: {error}") from None
@@ -250,7 +250,7 @@ class _Run:
 
     def _judge(self, code: int, said: bytes) -> Outcome:
         """Return the outcome: bwrap reports an exit code on its status descriptor only if the command ran."""
-        for document in said.decode("ascii", "replace").splitlines():
+        for document in said.decode("utf-8", "replace").splitlines():
             if '"exit-code"' in document:
                 return Outcome(int(json.loads(document)["exit-code"]), True)
         if code < 0:
@@ -265,7 +265,7 @@ class _Run:
             ready, _, _ = select.select([status], [], [], max(0.0, end - time.monotonic()))
             data = os.read(status, 4096) if ready else b""
             if not data:
-                raise _Failed("setup", "bubblewrap could not set up the sandbox")
+                raise self._setup_failure("bubblewrap ended at once")
             said += data
         first, _, rest = said.partition(b"\n")
         self.inner = int(json.loads(first)["child-pid"])
@@ -276,7 +276,7 @@ class _Run:
         try:
             mounts.wait_ready(self.inner)
         except mounts.MountFailure as error:
-            raise _Failed("setup", f"bubblewrap could not set up the sandbox: {error.strerror}") from None
+            raise self._setup_failure(error.strerror or str(error)) from None
         self._confirm()
         if self.plan.steps:
             try:
@@ -292,6 +292,13 @@ class _Run:
             _look_up(root, self.command[0], self.plan.cwd or "/", self.env)
         finally:
             os.close(root)
+
+    def _setup_failure(self, reason: str) -> _Failed:
+        """Return why the sandbox did not come up: names that the plan mounts over may have gone meanwhile."""
+        for op in self.plan.ops:
+            if op.verb in (BIND, RO_BIND, MASK) and op.why != "view" and not os.path.lexists(op.path):
+                return _Failed("stale", f"`{op.path}` has gone since the survey")
+        return _Failed("setup", f"bubblewrap could not set up the sandbox: {reason}")
 
     def _confirm(self) -> None:
         """Refuse a sandbox in which a mount of the plan lies elsewhere or may be written to."""
@@ -353,7 +360,7 @@ def _drain(fd: int) -> bytes:
 def _first_child(pid: int) -> int:
     """Return the first child of the sandbox's init, which is the command; 0 where it cannot be told."""
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
             found = file.read().split()
     except OSError:
         return 0

@@ -29,10 +29,12 @@ class RunnerError(Exception):
 
 
 class Runner(NamedTuple):
-    """A bubblewrap program: its absolute physical path and the options that its ``--help`` names."""
+    """A bubblewrap program: its absolute physical path, the options that its ``--help`` names, whether it is
+    installed set-user-ID."""
 
     path: str
     options: frozenset[str]
+    setuid: bool = False
 
 
 class Probe(NamedTuple):
@@ -69,7 +71,7 @@ def find_runner(path_env: str, access: Callable[[str], str], euid: int) -> Runne
             options = _options(path)
             missing = [name for name in NEEDED if name not in options]
             if not missing:
-                return Runner(path, options)
+                return Runner(path, options, bool(os.stat(path).st_mode & stat.S_ISUID))
             fault = f"it does not know {', '.join(missing)}"
         if fault:
             seen.append(f"{spelled}: {fault}")
@@ -108,9 +110,20 @@ def _options(path: str) -> frozenset[str]:
         os.close(write_end)
         os.close(null)
     with os.fdopen(read_end, "rb") as pipe:
-        words = pipe.read().decode("ascii", "replace").split()
+        words = pipe.read().decode("utf-8", "replace").split()
     os.waitpid(pid, 0)
     return frozenset(word for word in words if word.startswith("--"))
+
+
+def proc_covers() -> tuple[str, ...]:
+    """Return the paths below /proc that root could write to without any capability, for ``Host.covers``.
+
+    bwrap itself covers /proc/irq, bus and sysrq-trigger; the rest is the kernel's drivers and file systems.
+    """
+    if os.geteuid() != 0:
+        return ()
+    names = ("acpi", "driver", "fs", "mtrr", "scsi")
+    return tuple(path for path in (f"/proc/{name}" for name in names) if os.path.exists(path))
 
 
 # -- starting ---------------------------------------------------------------------------------------------------
@@ -146,8 +159,13 @@ def spawn(
     keep: Iterable[int] = (),
     stdio: tuple[int, int, int] = (0, 1, 2),
     scope_abstract: bool = False,
+    program: bytes = b"",
 ) -> int:
     """Start bwrap and return its pid.
+
+    The filter is loaded before bwrap, not by it: bwrap would load it for the command alone, and the command could
+    have bwrap's own process in the sandbox, which it may trace, do what the filter refuses. A set-user-ID bwrap is
+    left to load it itself, because loading needs no_new_privs, which takes that bit away.
 
     Args:
         runner: the program.
@@ -157,19 +175,25 @@ def spawn(
         keep: descriptors of 3 or more that ``options`` name; every other one is closed.
         stdio: descriptors that become 0, 1 and 2.
         scope_abstract: whether to confine bwrap, and so what runs in it, to its own abstract sockets.
+        program: a seccomp filter; empty for none.
 
     Raises:
         OSError: the process could not be made, or something failed in it before bwrap ran.
     """
     linux.load()
+    own = [memory_file("seccomp", program)] if program and runner.setuid else []
+    options = [*options, *(word for fd in own for word in ("--seccomp", str(fd)))]
     words = b"".join(os.fsencode(word) + b"\0" for word in options)
     arguments = memory_file("bwrap-args", words)
+    own.append(arguments)
+    early = b"" if runner.setuid else program
     read_end, write_end = os.pipe()
     read_end, write_end = high(read_end), high(write_end)
     pid = os.fork()
     if pid == 0:
-        _become(runner, arguments, command, env, (*keep, arguments), stdio, scope_abstract, write_end)
-    os.close(arguments)
+        _become(runner, arguments, command, env, (*keep, *own), stdio, scope_abstract, early, write_end)
+    for fd in own:
+        os.close(fd)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
         fault = pipe.read()
@@ -188,6 +212,7 @@ def _become(
     keep: tuple[int, ...],
     stdio: tuple[int, int, int],
     scope_abstract: bool,
+    program: bytes,
     report: int,
 ) -> NoReturn:
     what = runner.path
@@ -203,6 +228,10 @@ def _become(
             linux.set_no_new_privs()
             linux.landlock_restrict_self(linux.landlock_create_ruleset(0, 0, SCOPE_ABSTRACT))
         linux.default_signals()
+        if program:
+            what = "seccomp"
+            linux.set_no_new_privs()
+            linux.install_seccomp(program)
         what = runner.path
         os.execve(runner.path, ["bwrap", "--args", str(arguments), "--", *command], dict(env))
     except OSError as error:
@@ -251,10 +280,8 @@ def probe(
 
         try:
             words = [word for group in groups(plan, source) for word in group]
-            if plan.filtered:
-                opened.append(memory_file("seccomp", seccomp.bwrap_filter(arch, network=network.mode)))
-                words += ["--seccomp", str(opened[-1])]
-            reason = _try(runner, words, opened, scope_abstract and network.mode == ALLOW_ALL)
+            program = seccomp.bwrap_filter(arch, network=network.mode) if plan.filtered else b""
+            reason = _try(runner, words, opened, scope_abstract and network.mode == ALLOW_ALL, program)
         except OSError as error:
             reason = str(error)
         finally:
@@ -265,7 +292,7 @@ def probe(
     return Probe(False, reason)
 
 
-def _try(runner: Runner, words: Sequence[str], keep: Sequence[int], scope: bool) -> str:
+def _try(runner: Runner, words: Sequence[str], keep: Sequence[int], scope: bool, program: bytes) -> str:
     """Run the program itself, harmlessly, in a sandbox; return what it complained of, or an empty text."""
     read_end, write_end = os.pipe()
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -278,6 +305,7 @@ def _try(runner: Runner, words: Sequence[str], keep: Sequence[int], scope: bool)
             keep=keep,
             stdio=(null, null, write_end),
             scope_abstract=scope,
+            program=program,
         )
     except OSError:
         os.close(read_end)

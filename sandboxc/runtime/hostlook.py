@@ -92,6 +92,8 @@ class HostLook:
 def socket_paths(text: str) -> tuple[str, ...]:
     """Return the absolute paths in the text of /proc/net/unix, sorted (proc_pid_net(5), unix(7))."""
     starts = list(_RECORD.finditer(text))
+    if not starts:
+        return ()
     ends = [start.start() - 1 for start in starts[1:]] + [len(text.rstrip("\n"))]
     paths = {text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
     return tuple(sorted(path for path in paths if path.startswith("/")))

@@ -223,6 +223,8 @@ class _Relay:
     def __init__(self) -> None:
         self._early: list[int] = []
         self._before: dict[signal.Signals, Any] = {}
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # else the command could not be waited for
+            self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._mask: set[signal.Signals | int] | None = None
         for number in FORWARDED:
             known = signal.getsignal(number)

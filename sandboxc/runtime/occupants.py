@@ -7,14 +7,16 @@ an empty directory, or a file with a little content that is as good as absent (g
 The protocol, in a state directory that its owner alone can write and that no sandbox can:
 
 - ``lock`` is held with flock(2) over every step below. It is let go by a kill.
-- Each run has a **record**, ``runs/ID``: JSON lines, flocked through the descriptor that the run passes to
-  bubblewrap as ``--sync-fd``. The lock lives as long as the last holder of that descriptor: the sandbox.
+- Each run has a **record**, ``runs/ID``: JSON lines, flocked by the run, which passes it to nobody; and beside
+  it an empty **lock**, ``runs/ID.lock``, flocked too, which the run passes to bubblewrap as ``--sync-fd``. Its
+  lock lives as long as the sandbox. What runs inside can reach that descriptor through /proc/1/fd, write to the
+  file and unlock it, so nothing is read from it, and a run is alive as long as either lock is held.
 - A file is made without a name (O_TMPFILE), given its content, mode and the sentinel time, journaled (device,
   inode), and only then linked to its name. A directory, and a file where O_TMPFILE is not known, is announced
   in the record under an unguessable name, made under it, journaled, and renamed without replacing.
 - A name that exists already is left alone; if it is an occupant of another record, alive or dead, it is
   journaled here too (adopted).
-- A record whose flock is free is dead. What it names is removed when no live record names it, and device,
+- A record is dead when both locks are free. What it names is removed when no live record names it, and device,
   inode, kind, sentinel time, size, content and link count are still what was journaled (inode numbers are
   reused at once; what a person made there meanwhile has another time, and stays).
 
@@ -36,6 +38,7 @@ from sandboxc.runtime import linux
 SENTINEL = 981173106
 """The modification time of every occupant: whole seconds, even, so that any file system keeps it."""
 
+_LOCK = ".lock"
 _FILE_MODE, _DIRECTORY_MODE, _TEMPORARY_MODE = 0o444, 0o555, 0o700
 
 
@@ -54,7 +57,9 @@ class Held(NamedTuple):
     """What a run holds until ``release``."""
 
     record_fd: int
-    """The flocked record, close-on-exec: pass a copy to bubblewrap as ``--sync-fd``."""
+    """The flocked record, close-on-exec. No sandbox may get it: what it says is believed."""
+    lock_fd: int
+    """The flocked lock beside it, close-on-exec: pass a copy to bubblewrap as ``--sync-fd``."""
     record: str
     """The path of the record."""
     made: tuple[str, ...]
@@ -176,20 +181,34 @@ class _Record(NamedTuple):
 
 
 def _records(runs: int, skip: str = "") -> list[_Record]:
-    """Return every record but ``skip``; the global lock is held, so a free flock means a dead run."""
+    """Return every record but ``skip``; the global lock is held, so free locks mean a dead run."""
     found = []
     for name in sorted(os.listdir(runs)):
-        if name == skip:
+        if name == skip or name.endswith(_LOCK):
             continue
         try:
             fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=runs)
         except OSError:
             continue
         with os.fdopen(fd, "rb") as file:
-            alive = not _try_lock(fd)
+            alive = not (_try_lock(fd) and _is_free(runs, name + _LOCK))
             nodes, announced = _parse(file.read())
         found.append(_Record(name, alive, nodes, announced))
     return found
+
+
+def _is_free(runs: int, name: str) -> bool:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=runs)
+    except FileNotFoundError:
+        return True
+    except PermissionError:  # its mode was changed through the sandbox's copy
+        os.chmod(name, 0o600, dir_fd=runs)
+        return _is_free(runs, name)
+    try:
+        return _try_lock(fd)
+    finally:
+        os.close(fd)
 
 
 # --- occupying ---------------------------------------------------------------------------------------------
@@ -218,19 +237,25 @@ def occupy(state_dir: str, wanted: Sequence[Occupant], *, timeout: float = 10.0)
     done: dict[str, list[str]] = {"made": [], "adopted": [], "present": []}
     with _locked(state_dir, timeout) as runs:
         name = f"{os.getpid()}-{os.urandom(8).hex()}"
-        record = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=runs)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        record = os.open(name, flags, 0o600, dir_fd=runs)
+        lock = -1
         try:
             fcntl.flock(record, fcntl.LOCK_EX)
+            lock = os.open(name + _LOCK, flags, 0o600, dir_fd=runs)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             others = [node for other in _records(runs, skip=name) for node in other.nodes]
             for item in items.values():
                 done[_take(record, item, others)].append(item.path)
             _sweep(runs)
         except BaseException:
             os.close(record)
+            if lock != -1:
+                os.close(lock)
             _sweep(runs)
             raise
     path = os.path.join(state_dir, "runs", name)
-    return Held(record, path, tuple(done["made"]), tuple(done["adopted"]), tuple(done["present"]))
+    return Held(record, lock, path, tuple(done["made"]), tuple(done["adopted"]), tuple(done["present"]))
 
 
 def temporary(state_dir: str, held: Held, base: str, *, name: str = "", timeout: float = 10.0) -> str:
@@ -347,16 +372,37 @@ def _adopt(record: int, parent: int, item: Occupant, others: Sequence[_Entry]) -
     return False
 
 
+def standing(state_dir: str) -> dict[str, tuple[int, int]]:
+    """Return what the records of all runs, alive or dead, say of occupants: path -> (device, inode number).
+
+    Nothing is locked or changed; a record that cannot be read, or a directory that is not there, says nothing.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    runs = os.path.join(state_dir, "runs")
+    try:
+        names = os.listdir(runs)
+    except OSError:
+        return found
+    for name in names:
+        if name.endswith(_LOCK):
+            continue
+        with suppress(OSError), open(os.path.join(runs, name), "rb") as file:
+            nodes, _ = _parse(file.read())
+            found.update((node.path, (node.dev, node.ino)) for node in nodes if node.kind != "temporary")
+    return found
+
+
 # --- releasing and cleaning --------------------------------------------------------------------------------
 
 
 def release(state_dir: str, held: Held, *, timeout: float = 10.0) -> Cleaned:
     """End a run's hold, remove what it was the last to hold, and return what was removed.
 
-    Call it when the sandbox is dead: as long as a process has a copy of the record's descriptor, the record
+    Call it when the sandbox is dead: as long as a process has a copy of the lock's descriptor, the record
     counts as alive, and a later clean-up does the work.
     """
     os.close(held.record_fd)
+    os.close(held.lock_fd)
     return clean(state_dir, timeout=timeout)
 
 
@@ -387,7 +433,15 @@ def _sweep(runs: int) -> Cleaned:
             again |= _remove(path, None, removed, kept)
         if not again:
             os.unlink(record.name, dir_fd=runs)
-    return Cleaned(tuple(removed), tuple(kept), sum(record.alive for record in records))
+            with suppress(FileNotFoundError):
+                os.unlink(record.name + _LOCK, dir_fd=runs)
+    names = set(os.listdir(runs))
+    for name in names:
+        if name.endswith(_LOCK) and name.removesuffix(_LOCK) not in names:
+            os.unlink(name, dir_fd=runs)
+    ours = {*removed, *(path for path, _, _ in held)}  # the other node there is a later occupant
+    left = tuple(item for item in kept if item[0] not in ours)
+    return Cleaned(tuple(removed), left, sum(record.alive for record in records))
 
 
 def _differs(parent: int, entry: _Entry) -> str:

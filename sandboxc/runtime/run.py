@@ -190,7 +190,7 @@ def _unconfined(request: _Request, environ: dict[str, str]) -> _Result:
         return _Result(Ended(0, False))
     try:
         os.chdir(request.cwd)
-        os.execvpe(request.command[0], request.command, environ)  # noqa: S606
+        os.execvpe(request.command[0], request.command, environ)
     except FileNotFoundError:
         return _Result(Ended(127, False, f"`{request.command[0]}` is not found"))
     except OSError as fault:
@@ -201,7 +201,7 @@ def _unconfined(request: _Request, environ: dict[str, str]) -> _Result:
 
 
 def _complain(diagnostics: Sequence[Diagnostic], sources: tuple[SourceFile, ...]) -> None:
-    from sandboxc.commands._console import report
+    from sandboxc.console import report
 
     report(diagnostics, sources)
 

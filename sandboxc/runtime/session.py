@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from sandboxc.binding import bind_values, missing_parameters, used_parameters
 from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors
-from sandboxc.layers import MODE, PROTECTED, Layer, Layers, bind, ordered
+from sandboxc.layers import MODE, PROTECTED, Index, Layer, Layers, bind, ordered
 from sandboxc.places import POSIX, RUN_BASE, RUN_TMP, Place, posix
-from sandboxc.policy import DENY
+from sandboxc.policy import DENY, WRITE
 from sandboxc.runtime import host
 from sandboxc.runtime.hostlook import HostLook
+from sandboxc.runtime.occupants import standing
 from sandboxc.runtime.subject import Subject
+from sandboxc.runtime.unoccupied import UnoccupiedLook
 from sandboxc.survey import Resolved, resolve
 
 
@@ -53,22 +55,22 @@ def prepare(
     around = host.surroundings(environ, cwd)
     problems = list(around.diagnostics)
     given = {**around.values, **_read_from(subject), **binds}
-    try:
-        base = host.run_base(environ)
-        state = host.state_directory(given["home"], environ)
-    except host.BaseError as fault:
-        raise PolicyError([error("SBX723", str(fault), help="remove it, or set XDG_RUNTIME_DIR")]) from None
-    given |= {RUN_BASE: base, RUN_TMP: f"{base}/{temp_name}"}
     bound = bind_values(given, subject.defaults, subject.declared, POSIX)
     problems += bound.diagnostics
-    problems += missing_parameters(subject.stack, bound.values)
+    problems += missing_parameters(subject.stack, {**bound.values, **_NOWHERE})
     if has_errors(problems):
         raise PolicyError(problems)
+    try:
+        state = host.state_directory(given["home"], environ)
+        base = host.run_base(environ, state, _opens_tmp(subject.stack, bound.values))
+    except host.BaseError as fault:
+        raise PolicyError([error("SBX723", str(fault), help="remove it, or set XDG_RUNTIME_DIR")]) from None
+    bound.values.update({RUN_BASE: posix(base), RUN_TMP: posix(f"{base}/{temp_name}")})
     values = {name: os.path.realpath(place.text()) for name, place in bound.values.items()}
     places = {name: posix(path) for name, path in values.items()}
     problems += host.root_problems(_mode_roots(subject.stack, values), around.homes, "workspace" in binds)
     stack = _with_host_layers(bind(subject.stack, places), subject.stack, places, around.homes, state)
-    look = HostLook()
+    look = UnoccupiedLook(standing(state))
     resolved = resolve(stack, look, values["home"])
     problems += resolved.diagnostics
     if has_errors(problems):
@@ -76,6 +78,14 @@ def prepare(
     uses_temp = any(layer.private for layer in stack.layers)
     temp = values[RUN_TMP] if uses_temp else ""
     return Session(subject, values, stack, resolved, look, cwd, base, temp, state, tuple(problems))
+
+
+_NOWHERE = {RUN_BASE: posix("/"), RUN_TMP: posix("/")}
+
+
+def _opens_tmp(stack: Layers, places: Mapping[str, Place]) -> bool:
+    """Return whether the policy makes /tmp itself writable, so that a base there would be a carve-out."""
+    return Index(bind(stack, places)).access(posix("/tmp")) == WRITE  # noqa: S108
 
 
 def _read_from(subject: Subject) -> dict[str, str]:
@@ -88,9 +98,10 @@ def _mode_roots(stack: Layers, values: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for layer in stack.layers:
         where = layer.where
-        if layer.origin == MODE and layer.source in ("workspace", "temp") and isinstance(where, Place):
-            if where.root in values and not where.parts:
-                found[where.root] = values[where.root]
+        whole = isinstance(where, Place) and where.root in values and not where.parts
+        if whole and layer.origin == MODE and layer.source in ("workspace", "temp"):
+            assert isinstance(where, Place)
+            found[where.root] = values[where.root]
     return found
 
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from sandboxc.diagnostics import Diagnostic, error
 from sandboxc.emitters.artefact import Options
 from sandboxc.layers import Layers
-from sandboxc.losses import Loss
 from sandboxc.places import Place
 from sandboxc.source import SourceFile
 
@@ -17,7 +16,6 @@ class Subject(NamedTuple):
 
     ``targets`` are the targets that the policy is for. ``policy`` and ``profile`` are absolute physical paths of
     what was read, empty where there is none; both are protected names of the run. ``digest`` identifies the policy.
-    ``losses`` are those that compiling found, by target.
     """
 
     name: str
@@ -30,7 +28,6 @@ class Subject(NamedTuple):
     policy: str = ""
     profile: str = ""
     digest: str = ""
-    losses: Mapping[str, tuple[Loss, ...]] = {}
 
 
 def from_profile(path: str) -> Subject:
@@ -56,7 +53,6 @@ def from_profile(path: str) -> Subject:
         "",
         os.path.realpath(path),
         manifest.policy["sha256"],
-        {target: manifest.targets[target].losses for target in compiled},
     )
 
 
@@ -89,6 +85,5 @@ def from_policy(path: str) -> tuple[Subject | None, tuple[Diagnostic, ...], tupl
         "" if path == "-" else os.path.realpath(path),
         "",
         policy.digest,
-        {target: artefact.losses for target, artefact in compiled.artefacts.items()},
     )
     return subject, problems, loaded.sources

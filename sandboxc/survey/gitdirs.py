@@ -88,20 +88,21 @@ class Configured(NamedTuple):
                     yield _join(top, text)
 
 
-def configured(paths: Iterable[str], home: str, look: Look) -> Configured:
+def configured(paths: Iterable[str], home: str, look: Look, walker: Walker) -> Configured:
     """Return what the configuration files at ``paths`` name, included files read too, whatever their conditions.
 
     Args:
         paths: configuration files; one that is not there names nothing.
         home: the home directory, for ``~/`` in values; empty where there is none.
         look: who answers.
+        walker: who follows links; included files may be links.
     """
     includes: dict[str, None] = {}
     hooks: dict[str, None] = {}
     todo = [(path, 0) for path in paths]
     while todo:
         path, depth = todo.pop()
-        for setting in settings(look.content(path) or ""):
+        for setting in settings(look.content(walker.walk(path).path) or ""):
             if not setting.value:
                 continue
             value = home + setting.value[1:] if setting.value.startswith("~/") and home else setting.value

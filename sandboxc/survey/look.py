@@ -187,8 +187,8 @@ class Walker:
 
     def walk(self, path: str, follow: bool = True) -> Walked:
         """Return where a path leads; ``follow`` says whether a final link is followed too."""
-        parent = path.rpartition("/")[0]
-        if parent in self._plain:
+        parent, _, last = path.rpartition("/")
+        if parent in self._plain and last not in ("", ".", ".."):
             node = self.node(path)
             if node is None:
                 return Walked(path, None, (), path)

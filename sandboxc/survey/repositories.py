@@ -35,6 +35,7 @@ def repository_layers(
     repositories: dict[str, Repository] = {}
     tops: dict[str, list[str]] = {}  # git directory -> the tops of its working trees
     made: list[Layer] = []
+    pointers: list[Layer] = []
     for top in found.tops:
         repository = repository_at(top, look, walker)
         if repository is None:
@@ -42,14 +43,14 @@ def repository_layers(
         repositories[top] = repository
         made += protected_below(posix(top), direct)
         if repository.pointer and git:
-            made.append(_cap(repository.pointer, "protected:.git", FILE))
+            pointers.append(_cap(repository.pointer, "protected:.git", FILE))
         for directory in repository.directories:
             tops.setdefault(directory, []).append(top)
     for directory in found.bare:
         repositories.setdefault(directory, Repository("", (directory,)))
         tops.setdefault(directory, [])
     if git and tops:
-        every = configured([*(home + path for path in GLOBAL[:2] if home), GLOBAL[2]], home, look)
+        every = configured([*(home + path for path in GLOBAL[:2] if home), GLOBAL[2]], home, look, walker)
         for directory in sorted(tops):
             own = [directory.removesuffix("/.git")] if directory.endswith("/.git") else []
             trees = sorted({*own, *tops[directory]}) or [directory]
@@ -57,7 +58,7 @@ def repository_layers(
     index = Index(stack)
     useful = [layer for layer in made if _writable(layer, index, links)]
     physical = [links.layer(layer) for layer in useful]
-    both = [*useful, *physical]
+    both = [*pointers, *useful, *physical]
     literal = [layer for layer in both if isinstance(layer.where, Place) and index.access(layer.where) == WRITE]
     ordered_repositories = tuple(repositories[key] for key in sorted(repositories))
     return stack._replace(layers=ordered((*stack.layers, *literal))), ordered_repositories
@@ -93,10 +94,11 @@ def _git_layers(
             yield _cap(path, text, name.kind)._replace(occupant=name.occupant)
     for match in walk(look, (), patterns, walker=walker).matches:
         yield match.layer._replace(where=posix(match.path))
-    own = configured((f"{directory}/config", f"{directory}/config.worktree"), home, look)
+    own = configured((f"{directory}/config", f"{directory}/config.worktree"), home, look, walker)
     for source in (own, every):
         for path in source.paths(tops):
-            yield _cap(path, f"protected:{path}", "")
+            named = walker.walk(path, follow=False).path  # dots and links on the way folded, a last link kept
+            yield _cap(named, f"protected:{path}", "")
 
 
 def _cap(path: str, source: str, kind: str) -> Layer:

@@ -22,10 +22,10 @@ from sandboxc.places import posix
 from sandboxc.survey import Resolved, resolve
 
 if sys.platform == "linux":
-    from sandboxc.runtime import linux
+    from sandboxc.runtime import linux, occupants
     from sandboxc.runtime.bwrap import Outcome, run_bwrap
-    from sandboxc.runtime.bwrap_runner import Runner, find_runner, probe
-    from sandboxc.runtime.hostlook import HostLook
+    from sandboxc.runtime.bwrap_runner import Runner, find_runner, probe, proc_covers
+    from sandboxc.runtime.unoccupied import UnoccupiedLook
 
     linux.load()  # a child that has become an ordinary user may not be able to read this interpreter's library
 
@@ -54,7 +54,8 @@ def attempt(op, path, *more):
         aside = os.path.join(os.path.dirname(path), "moved.tmp")
         os.rename(path, aside); os.rename(aside, path)
     elif op == "move": os.rename(path, more[0])
-    elif op == "delete": os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+    elif op == "delete":
+        os.rmdir(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
     elif op == "chmod": os.chmod(path, os.lstat(path).st_mode & 0o7777 | 0o100)
     elif op == "link": os.link(path, more[0]); os.unlink(more[0])
     elif op == "symlink": os.symlink(more[0], path)
@@ -158,7 +159,7 @@ class Lab:
 
     def survey(self, stack: Layers) -> Resolved:
         """Return the survey of this moment."""
-        return resolve(stack, HostLook(), str(self.home))
+        return resolve(stack, UnoccupiedLook(occupants.standing(str(self.state))), str(self.home))
 
     def as_user(self, act: Callable[[], Any], **streams: int) -> Any:
         """Return what ``act`` returns, as JSON sees it, from a forked child of the world's user."""
@@ -204,22 +205,30 @@ class Lab:
         os.write(given, stdin)
         os.lseek(given, 0, os.SEEK_SET)
 
-        def act() -> Any:
+        def once() -> "tuple[Outcome, BwrapPlan]":
             resolved = self.survey(stack)
             assert not [d for d in resolved.diagnostics if d.is_error], resolved.diagnostics
             facts = Facts(landlock_abi=ABI, arch=os.uname().machine)
-            plan = finalise(resolved, facts, Options(), Host(cwd=cwd or str(self.w), late_from=self.late))
+            plan = finalise(
+                resolved, facts, Options(), Host(cwd or str(self.w), late_from=self.late, covers=proc_covers())
+            )
             assert not [d for d in plan.diagnostics if d.is_error], plan.diagnostics
             if self.before is not None:
                 self.before(plan)
-            outcome = run_bwrap(
+            return run_bwrap(
                 runner(resolved.access),
                 plan,
                 command,
                 env={"PATH": SEARCH, "LC_ALL": "C", **(env or {})},
                 state_dir=str(self.state),
                 temp=self.temp,
-            )
+            ), plan
+
+        def act() -> Any:
+            for _ in range(4):  # elsewhere on a busy machine sockets come and go
+                outcome, plan = once()
+                if outcome.stage != "stale" or self.before is not None:
+                    break
             return [*_plain(outcome), [[loss.code, loss.at] for loss in plan.losses]]
 
         try:

@@ -5,9 +5,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import _bwrap_lab as lab
+import pytest
 
 pytestmark = pytest.mark.skipif(not lab.usable(), reason="needs a working bubblewrap")
 

@@ -204,7 +204,7 @@ def test_the_next_run_adopts_or_removes_what_a_killed_one_left(world: World) -> 
         held = occupants.occupy(world.state, world.wanted()[:1])
         assert held.adopted == (str(world.work / ".env"),)
         assert os.listdir(world.work) == [".env"]
-        assert len(world.records()) == 1
+        assert len(world.records()) == 2  # a record and its lock
         occupants.release(world.state, held)
 
     world.do(act)
@@ -255,7 +255,7 @@ def test_the_record_lives_as_long_as_the_last_holder(world: World) -> None:
 
     def act() -> None:
         held = occupants.occupy(world.state, world.wanted())
-        sandbox = subprocess.Popen(["sleep", "60"], pass_fds=(held.record_fd,))
+        sandbox = subprocess.Popen(["sleep", "60"], pass_fds=(held.lock_fd,))
         cleaned = occupants.release(world.state, held)
         assert (cleaned.live, cleaned.removed) == (1, ())
         assert len(os.listdir(world.work)) == 3
@@ -275,8 +275,8 @@ def test_a_killed_runner_and_its_sandbox_leave_nothing(world: World) -> None:
     def act() -> None:
         held = occupants.occupy(world.state, world.wanted())
         argv = ["/usr/bin/bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent"]
-        argv += ["--sync-fd", str(held.record_fd), "sh", "-c", f"ls /proc/self/fd/{held.record_fd}; sleep 60"]
-        sandbox = subprocess.Popen(argv, pass_fds=(held.record_fd,), stdout=ready_write, stderr=ready_write)
+        argv += ["--sync-fd", str(held.lock_fd), "sh", "-c", f"ls /proc/self/fd/{held.lock_fd}; sleep 60"]
+        sandbox = subprocess.Popen(argv, pass_fds=(held.lock_fd,), stdout=ready_write, stderr=ready_write)
         sandbox.wait()
 
     runner = world.child(act)

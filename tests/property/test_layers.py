@@ -28,7 +28,7 @@ from sandboxc.layers import (
 )
 from sandboxc.places import Place
 
-PINNED = settings(max_examples=200, deadline=None, derandomize=True)
+PINNED = settings(max_examples=100, deadline=None, derandomize=True)
 
 NAMES = ("a", "b", "ab", ".env", ".git", "hooks")
 PATTERNS = ("*", "**", "?", "a", "b", ".env", ".e*", "[ab]", "[!a]", "*b", "[a-c]*", ".git", "hooks")
@@ -37,7 +37,7 @@ names = st.sampled_from(NAMES)
 places = st.lists(names, max_size=5).map(lambda parts: Place("", tuple(parts)))
 shallow = st.lists(names, max_size=3).map(lambda parts: Place("", tuple(parts)))
 patterns = (
-    st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(tuple).filter(lambda p: ("**", "**") != p[:2])
+    st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(tuple).filter(lambda p: p[:2] != ("**", "**"))
 )
 globs = st.builds(
     lambda anchor, pattern, excepts: Glob(anchor, pattern, "/".join(pattern), "", tuple(excepts)),
@@ -133,7 +133,7 @@ def test_an_approval_wins_at_its_place(stack: Layers, where: Place, access: str)
 def test_an_approval_leaves_deeper_denials(stack: Layers, where: Place, place: Place) -> None:
     """A broad approval does not reopen what a deeper deny closes."""
     before = Index(stack).decide(place)
-    if before.access == "deny" and before.depth > len(where.parts):
+    if before.layer and before.layer.access == "deny" and before.depth > len(where.parts):
         assert Index(approve(stack, [Layer(where, "write", ENTRY)])).access(place) == "deny"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sandboxc.emitters.artefact import Artefact
 from sandboxc.emitters.windows.settle import DescribedTree
 from sandboxc.emitters.windows.sids import canonical_path, derive_sid
+from sandboxc.globs import Glob, match
 from sandboxc.layers import Index, Layers
 from sandboxc.places import WINDOWS, Place, Spelled, parse_place
 from sandboxc.policy import DENY, WRITE
@@ -22,7 +23,7 @@ VOLUME = f"O:{USER}G:{USER}D:(A;OICI;0x1f01ff;;;SY)(A;OICI;0x1f01ff;;;{USER})"
 
 def place(path: str) -> Place:
     """The bound place of a native path."""
-    spelled = parse_place(path, WINDOWS, ())
+    spelled = parse_place(path.replace("$", "$$"), WINDOWS, ())
     assert isinstance(spelled, Spelled), path
     return spelled.place
 
@@ -148,7 +149,7 @@ def questions(tree: judge.Tree, names: Iterable[str] = ()) -> Iterator[tuple[str
 
 
 def expected(op: str, path: str, index: Index, tree: judge.Tree, held: Iterable[Place]) -> bool:
-    """What the layers say: ``held`` are the places of stricter layers, which pin what is above them."""
+    """What the layers say; ``held`` are the places of ``held_places``."""
     where = place(path)
     access = index.access(where)
     if op == "read":
@@ -158,7 +159,7 @@ def expected(op: str, path: str, index: Index, tree: judge.Tree, held: Iterable[
     both = access == WRITE and index.access(where.parent) == WRITE
     if op == "create":
         return both
-    return both and not any(len(item.parts) > len(where.parts) and where.contains(item) for item in held)
+    return both and where not in held
 
 
 def ask(op: str, path: str, tree: judge.Tree, box: judge.Token) -> bool:
@@ -171,8 +172,28 @@ def ask(op: str, path: str, tree: judge.Tree, box: judge.Token) -> bool:
 
 
 def held_places(stack: Layers, index: Index, tree: judge.Tree) -> list[Place]:
-    """Places whose access is stricter than that of the directory above them: of layers, there or not, and objects."""
+    """Directories and files that may not move: those above a place that is stricter than its directory.
+
+    The place may be absent. What a floating pattern names moves with its directory, so only directories that match
+    a proper prefix of what follows the ``**`` are held for it.
+    """
     places = [place(node.path) for node in tree.nodes.values()]
     for layers in (stack.layers, *(ceiling.layers for ceiling in stack.ceilings)):
         places += [layer.where for layer in layers if isinstance(layer.where, Place)]
-    return [item for item in places if item.parts and index.access(item.parent) == WRITE != index.access(item)]
+    pinned: dict[Place, None] = {}
+    for item in places:
+        if not item.parts or index.access(item.parent) != WRITE or index.access(item) == WRITE:
+            continue
+        layer = index.decide(item).layer
+        glob = layer.where if layer is not None and isinstance(layer.where, Glob) else None
+        for depth in range(len(item.parts)):
+            above = Place(item.root, item.parts[:depth])
+            if glob is None or glob.pattern[0] != "**" or _is_prefix(glob, above):
+                pinned[above] = None
+    return list(pinned)
+
+
+def _is_prefix(glob: Glob, above: Place) -> bool:
+    assert glob.anchor is not None
+    below = above.parts[len(glob.anchor.parts) :]
+    return any(match(glob.pattern[:end], below, True) for end in range(2, len(glob.pattern)))

@@ -2,125 +2,33 @@
 
 import json
 import random
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from sandboxc import capability, landlock_abi, loader, seccomp
+from sandboxc import capability, landlock_abi, seccomp
 from sandboxc.emitters import landlock
-from sandboxc.emitters.artefact import Artefact, Options
 from sandboxc.emitters.landlock.finalise import VIEWS
 from sandboxc.facts import Facts
-from sandboxc.layers import Layers, bind
 from sandboxc.losses import NARROWER, apply_waivers
-from sandboxc.lower import lower
-from sandboxc.places import posix
-from sandboxc.policy import DENY, READ, WRITE, Policy
+from sandboxc.policy import DENY, READ, WRITE
 from sandboxc.runtime import landlock_exec
-from sandboxc.survey import Resolved, TreeLook, resolve
-
-HEAD = "sandboxc: 1\nname: t\ntargets: [landlock]\nmode: workspace-write\nhidden: {preset: none, reason: t}\n"
-BARE = HEAD + "protected: {preset: none, reason: t}\n"
-HOME, WORKSPACE = "/home/u", "/home/u/w"
-VALUES = {
-    "workspace": WORKSPACE,
-    "home": HOME,
-    "tmp": "/tmp",
-    "user-config": f"{HOME}/.config",
-    "user-cache": f"{HOME}/.cache",
-    "run-base": "/run/base",
-    "run-tmp": "/run/base/1",
-}
-DEVICES = {path: {"type": "device"} for path in (*VIEWS, "/dev/sda")}
-ALL_ABIS = range(1, landlock_abi.LATEST + 1)
-BIT = landlock_abi.FS_BITS
-MODIFY = ("write_file", "make_reg", "make_dir", "remove_file", "remove_dir")
-
-
-def tree(*names: str, **special: Any) -> TreeLook:
-    """Return a world with the given paths: a directory where a name ends in a slash, else a file."""
-    paths: dict[str, Mapping[str, Any]] = {"/usr/bin/sh": {}, "/etc/passwd": {}, "/tmp/x": {}, "/proc/1/stat": {}}
-    paths |= {"/sys/x": {}, "/run/base/1": {"type": "directory"}, WORKSPACE: {"type": "directory"}, **DEVICES}
-    for name in names:
-        paths[name.rstrip("/")] = {"type": "directory" if name.endswith("/") else "file"}
-    mounts = special.pop("mounts", ())
-    return TreeLook(paths | special, mounts)
-
-
-def policy_of(text: str) -> Policy:
-    """Return a policy that must be free of faults."""
-    loaded = loader.load_bytes("policy.yaml", text.encode())
-    assert loaded.policy is not None, loaded.diagnostics
-    return loaded.policy
-
-
-def stack_of(policy: Policy) -> Layers:
-    """Return the layers of a policy for Linux."""
-    result = lower(policy, "linux")
-    assert result.value is not None, result.diagnostics
-    return result.value.layers
-
-
-def options_of(policy: Policy) -> Options:
-    """Return what the emitter is told besides the layers."""
-    return Options(policy.name, policy.digest, waivers=policy.waivers)
-
-
-def emitted(text: str, abi: int = 7) -> Artefact:
-    """Return the artefact of a policy text."""
-    policy = policy_of(text)
-    return landlock.emit(stack_of(policy), Facts(landlock_abi=abi), options_of(policy))
-
-
-def bound(text: str, look: TreeLook, abi: int = 7) -> tuple[landlock.LandlockPlan, Resolved]:
-    """Return the plan of a policy text on a world, and what the survey saw there."""
-    policy = policy_of(text)
-    values = {name: posix(path) for name, path in VALUES.items()}
-    resolved = resolve(bind(stack_of(policy), values), look, HOME)
-    return landlock.finalise(resolved, look, Facts(landlock_abi=abi), options_of(policy)), resolved
-
-
-class Reader:
-    """What the kernel would grant: rights add up over every object on the way down to a path."""
-
-    def __init__(self, plan: landlock.LandlockPlan, look: TreeLook) -> None:
-        self.look = look
-        self.by_object: dict[tuple[int, int], int] = {}
-        for rule in plan.rules:
-            key = (rule.dev, rule.ino)
-            self.by_object[key] = self.by_object.get(key, 0) | rule.rights
-
-    def rights(self, path: str) -> int:
-        """Return the rights that hold at a path."""
-        total, here = 0, path
-        while True:
-            node = self.look.node(here)
-            if node is not None:
-                total |= self.by_object.get((node.dev, node.ino), 0)
-            if here == "/":
-                return total
-            here = here.rpartition("/")[0] or "/"
-
-    def has(self, path: str, *names: str) -> bool:
-        """Return whether all the named rights hold at a path."""
-        mask = landlock_abi.bits(names)
-        return self.rights(path) & mask == mask
-
-    def any(self, path: str, *names: str) -> bool:
-        """Return whether one of the named rights holds at a path."""
-        return bool(self.rights(path) & landlock_abi.bits(names))
-
-
-def rule_paths(plan: landlock.LandlockPlan) -> set[str]:
-    """Return the paths of all rules."""
-    return {rule.path for rule in plan.rules}
-
-
-def codes(plan: landlock.LandlockPlan) -> set[tuple[str, str]]:
-    """Return (code, place) of what binding lost."""
-    return {(loss.code, loss.at) for loss in plan.losses}
-
+from sandboxc.survey import TreeLook
+from tests.unit._landlock import (
+    ALL_ABIS,
+    BARE,
+    HEAD,
+    HOME,
+    MODIFY,
+    WORKSPACE,
+    Reader,
+    bound,
+    codes,
+    emitted,
+    policy_of,
+    rule_paths,
+    tree,
+)
 
 # -- the capability table -------------------------------------------------------------------------------------
 
@@ -464,6 +372,24 @@ def test_links_to_layers_are_kept() -> None:
     assert not reader.any(WORKSPACE, *MODIFY) and reader.rights("/opt/real/s") == 0
 
 
+def test_links_to_protected_names() -> None:
+    """A `.git` that is a link is pinned, let go by the waiver, and pinned again where an entry runs through it."""
+    look = tree("/opt/git/hooks/h", **{f"{WORKSPACE}/.git": {"type": "link", "target": "/opt/git"}})
+    waive = 'waive:\n  - {loss: SBX453, target: landlock, at: "${workspace}", reason: r}\n'
+    entry = 'entries:\n  - {path: "${workspace}/.git/hooks", access: deny}\n'
+    for text, kept in ((HEAD, False), (HEAD + waive, True), (HEAD + entry + waive, False)):
+        plan, _ = bound(text, look)
+        assert Reader(plan, look).has(WORKSPACE, "make_reg", "remove_file") == kept, text
+
+
+def test_nesting_that_binding_decides_is_conditional() -> None:
+    """A stricter entry under another root than the workspace may cost rights there: listed, and not reported yet."""
+    found = [
+        loss for loss in emitted(BARE + "entries:\n  - {path: /opt/x, access: read}\n").losses if loss.code == "SBX451"
+    ]
+    assert [(loss.at, loss.conditional) for loss in found] == [("/opt/x", True)]
+
+
 def test_sockets_from_abi_9() -> None:
     """From ABI 9 on only a socket that an entry opens may be connected to, by its own rule."""
     sockets = {"/run/a.sock": {"type": "socket"}, "/run/b.sock": {"type": "socket"}}
@@ -507,6 +433,18 @@ def test_landlockconfig_export() -> None:
     assert data["ruleset"][0]["handledAccessFs"] == list(landlock_abi.names(plan.handled_fs))
     with pytest.raises(ValueError, match="ABI 8"):
         landlock.landlockconfig(bound(BARE, look, 9)[0])
+
+
+def test_names_that_are_not_utf8() -> None:
+    """A sibling whose name is not UTF-8 has its rule, a plan that JSON can carry, and no place in the export."""
+    odd = f"{WORKSPACE}/a/\udcff"
+    plan, _ = bound(
+        BARE + 'entries:\n  - {path: "${workspace}/a/secret", access: deny}\n', tree(f"{WORKSPACE}/a/secret", odd)
+    )
+    assert odd in rule_paths(plan)
+    assert odd in [rule["path"] for rule in json.loads(plan.text().encode())["rules"]]
+    assert "udcff" not in landlock.landlockconfig(plan)
+    landlock.landlockconfig(plan).encode()
 
 
 # -- nothing is wider than the layers, on random worlds -------------------------------------------------------

@@ -24,6 +24,7 @@ from sandboxc.emitters.bwrap.plan import (
     REMOUNT,
     RO_BIND,
     SHARED_MODE,
+    SOCKET_MASK,
     SYMLINK,
     THROUGH_MODE,
     TMPFS,
@@ -229,6 +230,9 @@ class _Builder:
             self._lose(feature, site, spelling(layer) if written else self._preset_at(site))
         else:
             directory = missing != site.path or layer.kind == DIRECTORY
+            if missing != site.path:
+                words = f"`{missing}` is held empty during the run, because `{site.path}` below it is absent and held"
+                self.problems.append(note(capability.HELD_DIRECTORY, words, layer.span))
             self._want(Occupied(missing, DIRECTORY if directory else "file", "", layer.describe()))
 
     def _want(self, occupant: Occupied) -> None:
@@ -267,7 +271,7 @@ class _Builder:
     def _sockets(self) -> None:
         for path in self.resolved.sockets:
             if not any(_inside(path, view) for view in VIEWS) and self._at(path) != DENY:
-                self.items[path] = Op(MASK, path, why="socket of an outside process")
+                self.items[path] = Op(MASK, path, why=SOCKET_MASK)
         for path in self.resolved.connectable:
             if not any(_inside(path, view) for view in VIEWS) and self._at(path) == DENY:
                 self.items[path] = Op(RO_BIND, path, why="socket")

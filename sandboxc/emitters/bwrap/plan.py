@@ -28,6 +28,7 @@ BIND, RO_BIND, TMPFS, DIR, SYMLINK, MASK, REMOUNT, PROC, DEV = (
     "proc",
     "dev",
 )
+SOCKET_MASK = "socket of an outside process"
 HIDDEN_MODE, THROUGH_MODE, SHARED_MODE = "0000", "0111", "1777"
 
 
@@ -95,9 +96,14 @@ class BwrapPlan(NamedTuple):
 
     @property
     def bounds(self) -> Mapping[str, bool]:
-        """Return each mount point that ``ops`` make and whether it is read-only in the end."""
+        """Return each mount point that ``ops`` make and whether it is read-only in the end.
+
+        Masks of sockets are not among them: they go when an outside process takes the socket away.
+        """
         found: dict[str, bool] = {}
         for op in self.ops:
+            if op.why == SOCKET_MASK:
+                continue
             if op.verb in (BIND, TMPFS, DEV, PROC):
                 found[op.path] = False
             elif op.verb in (RO_BIND, MASK, REMOUNT):

@@ -165,8 +165,11 @@ def _glob_depends(stack: Layers) -> list[dict[str, Any]]:
 
 
 def by_path_words(plan: BwrapPlan) -> list[str]:
-    """Return the words of a bound plan for a person, binds by path (late steps and occupants are not in them)."""
-    return [word for group in groups(plan, by_path) for word in group]
+    """Return the words of a bound plan for a person, binds by path (late steps and occupants are not in them).
+
+    Words cannot hold the seccomp filter, so the command gets a session of its own.
+    """
+    return [word for group in groups(plan._replace(filtered=False), by_path) for word in group]
 
 
 __all__ = ["Op", "by_path_words", "emit"]

@@ -170,7 +170,7 @@ ROWS: tuple[_From, ...] = (
         "existence",
         UNENFORCED,
         METADATA,
-        "stat, access, readlink and chdir work on denied paths as the host's own permissions allow",
+        "stat, access, readlink, chdir and file notification work on denied paths as the host's own permissions allow",
         0,
         standing=True,
     ),
@@ -259,8 +259,8 @@ ROWS: tuple[_From, ...] = (
         "shared-objects",
         UNENFORCED,
         SHARED,
-        "System V and POSIX message objects of the user are shared with the host, and /proc names other "
-        "processes and their command lines; /dev/shm is withheld unless an entry names it",
+        "System V and POSIX message objects and kernel keyrings of the user are shared with the "
+        "host, and /proc names other processes and their command lines; /dev/shm is withheld unless an entry names it",
         0,
         standing=True,
     ),

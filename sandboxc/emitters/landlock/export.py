@@ -18,7 +18,8 @@ def landlockconfig(plan: LandlockPlan) -> str:
     """Return a bound plan as landlockconfig JSON: sorted keys, one final newline.
 
     The format has no place for the identity of nodes, for optional rules and for the seccomp companion: a path
-    that is gone is left to the reader of the format, and the network is only closed as far as ports go.
+    that is gone is left to the reader of the format, and the network is only closed as far as ports go. A name
+    that is not UTF-8 cannot stand in it and is left out, which only narrows.
 
     Raises:
         ValueError: the plan confines nothing, or handles rights that the format has no name for (ABI 9 and
@@ -37,7 +38,7 @@ def landlockconfig(plan: LandlockPlan) -> str:
     if plan.scoped:
         ruleset["scoped"] = list(landlock_abi.names(plan.scoped, landlock_abi.SCOPE_BITS))
     data: dict[str, Any] = {"abi": plan.abi, "ruleset": [ruleset]}
-    paths = _grouped((rule.rights, rule.path) for rule in plan.rules)
+    paths = _grouped((rule.rights, rule.path) for rule in plan.rules if _is_text(rule.path))
     if paths:
         data["pathBeneath"] = [
             {"allowedAccess": list(landlock_abi.names(mask)), "parent": sorted(map(_escaped, found))}
@@ -64,3 +65,8 @@ def _grouped(pairs: Iterable[tuple[int, str]]) -> list[tuple[int, list[str]]]:
 def _escaped(path: str) -> str:
     """Return a path with its dollar signs doubled: the format's variables start with one."""
     return path.replace("$", "$$")
+
+
+def _is_text(path: str) -> bool:
+    """Return whether a path is without the surrogates that stand for bytes outside of UTF-8."""
+    return not any(0xD800 <= ord(char) <= 0xDFFF for char in path)

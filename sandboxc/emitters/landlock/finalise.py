@@ -150,8 +150,8 @@ class LandlockPlan(NamedTuple):
         }
 
     def text(self) -> str:
-        """Return the bound plan as JSON text: sorted keys, one final newline."""
-        return json.dumps(self.to_data(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        """Return the bound plan as JSON text: ASCII (names need not be UTF-8), sorted keys, one final newline."""
+        return json.dumps(self.to_data(), indent=1, sort_keys=True) + "\n"
 
 
 def _loss_data(loss: Loss) -> dict[str, Any]:
@@ -250,7 +250,8 @@ class _Binding:
         if site.access == WRITE and (site.path == "/proc" or site.path.startswith("/proc/")):
             says = _SAYS[READ]
             self._lose("carve-out", blame, f"`{site.path}` is a view of the kernel and stays read-only")
-        if site.access == WRITE and site.above != WRITE and self.look.node(site.path) is None:
+        opens = site.access == WRITE and site.above != WRITE and not site.layer.private
+        if opens and self.look.node(site.path) is None:
             message = f"`{site.path}` does not exist, so nothing can be written there"
             self._lose("write-absent", blame, message)
         self.regions.say(site.path, says, blame)

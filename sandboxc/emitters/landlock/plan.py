@@ -236,6 +236,12 @@ def _owner(name: Layer, roots: list[Layer]) -> Layer | None:
     return best
 
 
+def _elsewhere(root: Layer, place: Place) -> bool:
+    """Return whether a write root hangs from another symbolic root than a place."""
+    where = root.where if isinstance(root.where, Place) else root.where.anchor
+    return where is not None and not root.private and where.root != place.root
+
+
 def _listing_losses(stack: Layers, capabilities: Table, waived: frozenset[str]) -> Iterator[Loss]:
     """Yield, for each denied directory (or what may be one), that what is above it cannot be listed."""
     seen: set[str] = set()
@@ -276,6 +282,6 @@ def _entry_losses(stack: Layers, roots: list[Layer], capabilities: Table) -> Ite
                 way = f"the directories from `{root_text(owner)}` to `{at}`"
                 message = f"nothing can be made, removed or renamed directly in {way}"
                 yield from _preset(capabilities.loss("carve-out", at, message, layer.span), Blame(at))
-            elif roots and not layer.where.is_bound:
+            elif any(_elsewhere(root, layer.where) for root in roots):  # binding decides how they nest
                 loss = capabilities.loss("carve-out", at, span=layer.span)
                 yield from _preset(loss._replace(conditional=True) if loss else None, Blame(at))

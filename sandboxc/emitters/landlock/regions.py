@@ -156,6 +156,7 @@ class _Job:
     def __init__(self, look: Look, spots: dict[str, Spot]) -> None:
         self.look = look
         self.spots = spots
+        self.nodes: dict[str, Node | None] = {}
         self.granted: dict[str, Granted] = {}
         self.withheld: list[Withheld] = []
         self.unlisted: set[str] = set()
@@ -193,8 +194,14 @@ class _Job:
             if below in self.spots or name.kind in (LINK, SOCKET, DEVICE):
                 continue
             if kind != LISTING or name.kind == DIRECTORY:
-                self._grant(below, self.look.node(below), kind, guarded, sibling=True)
+                self._grant(below, self._node(below), kind, guarded, sibling=True)
         return self.spots[path].children
+
+    def _node(self, path: str) -> Node | None:
+        """Return the node of a sibling, asked for once for all classes."""
+        if path not in self.nodes:
+            self.nodes[path] = self.look.node(path)
+        return self.nodes[path]
 
     def _grant(
         self, path: str, node: Node | None, kind: int, guarded: frozenset[tuple[int, int]], *, sibling: bool

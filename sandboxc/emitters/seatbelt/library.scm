@@ -1,24 +1,31 @@
 ; ---- how places become rules: fixed text, the same in every profile ----
 ; A place is a list of names. A tree node is (name info child ...); a name whose case is folded is (key . name).
-; info is () or (read-score write-score mark ...). The higher score decides where two layers meet at one place;
-; the remainder by 3 is its access: 0 write, 1 read, 2 deny. A number among the marks is a group of patterns.
+; info is (), a kind or (kind mark ...); sbx-kinds gives each kind a number for reading and one for writing. The
+; higher number decides where two layers meet at one place; its remainder by 3 is the access: 0 write, 1 read, 2 deny.
+; A number among the marks is a group of patterns.
 
 (define (sbx-all a b) (if a (if b (require-all a b) #f) #f))
 (define (sbx-any a b) (if a (if b (require-any a b) a) b))
 (define (sbx-but a b) (if a (if b (require-all a (require-not b)) a) #f))
-(define (sbx-any-of filters)
+(define (sbx-any-of filters)            ; by eights, so that no form grows with the policy
   (if (null? filters)
       #f
-      (let halve ((xs filters))
-        (if (null? (cdr xs))
-            (car xs)
-            (halve
-              (let join ((ys xs) (out '()))
-                (if (null? ys)
-                    out
-                    (if (null? (cdr ys))
-                        (cons (car ys) out)
-                        (join (cdr (cdr ys)) (cons (require-any (car ys) (car (cdr ys))) out))))))))))
+      (let fold ((xs filters))
+        (if (null? (cdr xs)) (car xs) (fold (sbx-by-eights xs (sbx-count xs 0) '()))))))
+(define (sbx-by-eights xs n out)
+  (if (> n 7)
+      (sbx-by-eights
+        (sbx-drop 8 xs) (- n 8)
+        (cons (require-any (car xs) (sbx-nth 1 xs) (sbx-nth 2 xs) (sbx-nth 3 xs)
+                           (sbx-nth 4 xs) (sbx-nth 5 xs) (sbx-nth 6 xs) (sbx-nth 7 xs))
+              out))
+      (if (null? xs)
+          out
+          (if (null? (cdr xs))
+              (cons (car xs) out)
+              (sbx-by-eights (cdr (cdr xs)) (- n 2) (cons (require-any (car xs) (car (cdr xs))) out))))))
+(define (sbx-count xs n) (if (null? xs) n (sbx-count (cdr xs) (+ n 1))))
+(define (sbx-drop n xs) (if (= n 0) xs (sbx-drop (- n 1) (cdr xs))))
 (define (sbx-each f xs) (if (null? xs) #t (begin (f (car xs)) (sbx-each f (cdr xs)))))
 (define (sbx-map f xs)
   (let loop ((xs xs) (out '())) (if (null? xs) (reverse out) (loop (cdr xs) (cons (f (car xs)) out)))))
@@ -122,6 +129,14 @@
 (define (sbx-named s)
   (if sbx-fold (let ((key (sbx-lower s))) (if (string=? key s) s (cons key s))) s))
 (define (sbx-max a b) (if (< a b) b a))
+(define (sbx-info node)                 ; () or (read-number write-number mark ...)
+  (let ((info (car (cdr node))))
+    (if (symbol? info)
+        (sbx-kind info sbx-kinds)
+        (if (and (pair? info) (symbol? (car info)))
+            (append (sbx-kind (car info) sbx-kinds) (cdr info))
+            info))))
+(define (sbx-kind name kinds) (if (eq? name (car (car kinds))) (cdr (car kinds)) (sbx-kind name (cdr kinds))))
 (define (sbx-merge-info a b)
   (if (null? a)
       b
@@ -131,7 +146,7 @@
                 (cons (sbx-max (car (cdr a)) (car (cdr b))) (append (cdr (cdr a)) (cdr (cdr b))))))))
 (define (sbx-merge a b)
   (cons (car a)
-        (cons (sbx-merge-info (car (cdr a)) (car (cdr b))) (sbx-merge-all (cdr (cdr a)) (cdr (cdr b))))))
+        (cons (sbx-merge-info (sbx-info a) (sbx-info b)) (sbx-merge-all (cdr (cdr a)) (cdr (cdr b))))))
 (define (sbx-merge-all xs ys)
   (if (null? xs)
       ys
@@ -162,6 +177,8 @@
       (if (or (null? (cdr pattern)) (and (eq? (car (cdr pattern)) 'any) (null? (cdr (cdr pattern)))))
           (car (car pattern))
           (string-append (car (car pattern)) "/" (sbx-text (cdr pattern))))))
+(define (sbx-isle-text pattern)         ; where what a pattern allows begins
+  (if (and (eq? (car pattern) 'any) (null? (cdr pattern))) "[^/][^/]*" (sbx-text pattern)))
 (define (sbx-texts patterns)            ; alternatives, none of them long
   (let loop ((xs patterns) (text "") (out '()))
     (if (null? xs)
@@ -225,22 +242,33 @@
 ; ---- the walk: what one stack allows, for reading or for writing ----
 
 (define sbx-writing #f)
-(define sbx-sites '())                  ; (level . filter): where access changes
+(define sbx-sites '())                  ; where access changes: a list of paths for each level
 (define sbx-grants '())                 ; patterns that allow
 (define sbx-denials '())                ; patterns that deny
 (define sbx-isles '())                  ; matches of patterns that allow writing
 (define sbx-tops '())                   ; subtrees whose patterns are looked at afresh
-(define sbx-afresh '())                 ; (region allowed running) for each layer in them
+(define sbx-afresh '())                 ; (region allowed running head grants denials) for each layer in them
 (define sbx-seen '())                   ; nodes that may be looked at, not listed
 (define sbx-git-files '())              ; .git where it is a file or a link
 (define sbx-git-open '())               ; .git that a layer opens
-(define sbx-pins '())                   ; neither made nor removed
+(define sbx-pins '())                   ; paths that are neither made nor removed
+(define sbx-pin-filters '())            ; the same, as filters
 (define sbx-stays '())                  ; directories that are not removed
 
 (define (sbx-tree-of path) (require-any (literal path) (subpath path)))
+(define (sbx-trees-of paths)
+  (let loop ((xs paths) (out '()))
+    (if (null? xs) (sbx-any-of out) (loop (cdr xs) (cons (literal (car xs)) (cons (subpath (car xs)) out))))))
 (define (sbx-score info) (if (null? info) -1 (if sbx-writing (car (cdr info)) (car info))))
 (define (sbx-grants? score) (if sbx-writing (= (remainder score 3) 0) (< (remainder score 3) 2)))
-(define (sbx-head path) (if (string=? path "/") "^/" (string-append "^" (sbx-quote path) "/")))
+(define sbx-head-path #f)
+(define sbx-head-text "")
+(define (sbx-head path)                 ; the beginning of a regular expression for what lies below a path
+  (if (not (eq? path sbx-head-path))
+      (begin
+        (set! sbx-head-path path)
+        (set! sbx-head-text (if (string=? path "/") "^/" (string-append "^" (sbx-quote path) "/")))))
+  sbx-head-text)
 (define sbx-directory (vnode-type DIRECTORY))
 
 ; running: a list of (score group states exception-states)
@@ -261,7 +289,8 @@
           (begin
             (set! sbx-grants (cons (sbx-but filter spared) sbx-grants))
             (if sbx-writing
-                (set! sbx-isles (cons (sbx-regexes head (sbx-nth 5 group) "$") sbx-isles))
+                (set! sbx-isles
+                      (cons (sbx-regexes head (sbx-map sbx-isle-text (sbx-nth 3 group)) "$") sbx-isles))
                 (sbx-note-prefixes group head)))
           (begin
             (set! sbx-denials (cons (sbx-but filter (sbx-but spared (if spared (sbx-kept head group) #f))) sbx-denials))
@@ -269,7 +298,7 @@
     (list score group (sbx-close-all (sbx-nth 3 group)) (sbx-close-all (sbx-nth 4 group)))))
 (define (sbx-note-pins group head)
   (let ((pins (sbx-regexes head (sbx-nth 6 group) "$")) (stays (sbx-stay-filter group head)))
-    (if pins (set! sbx-pins (cons pins sbx-pins)))
+    (if pins (set! sbx-pin-filters (cons pins sbx-pin-filters)))
     (if stays (set! sbx-stays (cons (require-all sbx-directory stays) sbx-stays)))))
 (define (sbx-note-prefixes group head)
   (let ((ways (sbx-any (sbx-regexes head (sbx-nth 6 group) "$") (sbx-stay-filter group head))))
@@ -277,7 +306,7 @@
 (define (sbx-stay-filter group head) (sbx-regexes head (sbx-nth 7 group) "(/.*)?$"))
 
 (define (sbx-walk node path allowed level refused running granted denied afresh)
-  (let ((info (car (cdr node))))
+  (let ((info (sbx-info node)))
     (let ((marks (if (null? info) '() (cdr (cdr info)))) (score (sbx-score info)) (contains-deny #f) (contains-allow #f))
       (sbx-each
         (lambda (mark)
@@ -302,9 +331,11 @@
           (let ((changed (not (eq? now allowed)))
                 (fresh (or afresh (and layered (if now denied granted))))
                 (refused (if layered (and (not now) (> score 5)) refused))
-                (holes '()))
+                (holes '())
+                (grants-before sbx-grants)
+                (denials-before sbx-denials))
             (let ((level (if changed (+ level 1) level)))
-              (if changed (set! sbx-sites (cons (cons level (sbx-tree-of path)) sbx-sites)))
+              (if changed (set! sbx-sites (sbx-put path level sbx-sites)))
               (sbx-each
                 (lambda (child)
                   (let ((found (sbx-walk child
@@ -318,18 +349,21 @@
               (if (and fresh (not afresh)) (set! sbx-tops (cons (sbx-tree-of path) sbx-tops)))
               (if (and fresh layered)
                   (set! sbx-afresh
-                        (cons (list (sbx-but (sbx-tree-of path) (sbx-any-of (sbx-map sbx-tree-of holes))) now running
-                                    (sbx-head path))
+                        (cons (list (sbx-but (sbx-tree-of path) (sbx-trees-of holes)) now running (sbx-head path)
+                                    (sbx-any-of (sbx-since grants-before sbx-grants))
+                                    (sbx-any-of (sbx-since denials-before sbx-denials)))
                               sbx-afresh)))
               (if sbx-writing
-                  (sbx-note-write node path now changed contains-deny marks)
+                  (sbx-note-write node info path now changed contains-deny marks)
                   (sbx-note-read path now refused contains-allow marks))
               (cons (or contains-deny (and layered (not now)) (sbx-has? 'pin marks))
                     (cons (or contains-allow (and layered now)) (if layered (list path) holes))))))))))
-(define (sbx-note-write node path now changed contains-deny marks)
+(define (sbx-since before now)          ; what a list gained at its front
+  (let loop ((xs now) (out '())) (if (eq? xs before) out (loop (cdr xs) (cons (car xs) out)))))
+(define (sbx-note-write node info path now changed contains-deny marks)
   (if (and now (or changed contains-deny (sbx-has? 'pin marks)))
-      (set! sbx-pins (cons (literal path) sbx-pins)))
-  (if (and now (pair? (car (cdr node))) (> (sbx-score (car (cdr node))) 11) (string=? (sbx-key node) ".git"))
+      (set! sbx-pins (cons path sbx-pins)))
+  (if (and now (pair? info) (> (sbx-score info) 11) (string=? (sbx-key node) ".git"))
       (set! sbx-git-open (cons (literal path) sbx-git-open)))
   (if (sbx-has? 'git marks)
       (set! sbx-git-files
@@ -344,27 +378,25 @@
         (if (and (sbx-has? 'stat-below marks) (not refused)) (set! sbx-seen (cons (subpath path) sbx-seen)))
         (if (and (sbx-has? 'node marks) (not refused)) (set! sbx-grants (cons (literal path) sbx-grants))))))
 
-(define (sbx-level level)
-  (let loop ((xs sbx-sites) (out '()))
-    (if (null? xs)
-        (sbx-any-of out)
-        (loop (cdr xs) (if (= (car (car xs)) level) (cons (cdr (car xs)) out) out)))))
-(define (sbx-nest level)
-  (let ((sites (sbx-level level))) (if sites (sbx-but sites (sbx-nest (+ level 1))) #f)))
-(define (sbx-rest-of running grants head)   ; the patterns that begin or go on below a layer
+(define (sbx-put path level sites)
+  (if (= level 1)
+      (if (null? sites) (list (list path)) (cons (cons path (car sites)) (cdr sites)))
+      (cons (if (null? sites) '() (car sites)) (sbx-put path (- level 1) (if (null? sites) '() (cdr sites))))))
+(define (sbx-nest sites) (if (null? sites) #f (sbx-but (sbx-trees-of (car sites)) (sbx-nest (cdr sites)))))
+(define (sbx-rest-of running grants head text tail)   ; the patterns that begin or go on below a layer
   (let loop ((xs running) (out '()))
     (if (null? xs)
         (sbx-any-of out)
         (if (and (eq? (sbx-grants? (car (car xs))) grants) (or (not grants) (null? (sbx-nth 3 (car xs)))))
-            (loop (cdr xs) (sbx-tails (sbx-nth 2 (car xs)) head out))
+            (loop (cdr xs) (sbx-tails (sbx-nth 2 (car xs)) head text tail out))
             (loop (cdr xs) out)))))
-(define (sbx-tails states head out)
+(define (sbx-tails states head text tail out)
   (if (null? states)
       out
-      (sbx-tails (cdr states) head
+      (sbx-tails (cdr states) head text tail
                  (if (null? (car states))
                      out
-                     (cons (regex (string-append head "(" (sbx-text (car states)) ")(/.*)?$")) out)))))
+                     (cons (regex (string-append head "(" (text (car states)) ")" tail)) out)))))
 (define (sbx-allowed writing base tree extra)  ; the filter of what a stack allows, or #f
   (set! sbx-writing writing)
   (set! sbx-sites '())
@@ -376,15 +408,26 @@
   (set! sbx-git-files '())
   (set! sbx-git-open '())
   (sbx-walk tree "/" base 0 #f '() #f #f #f)
-  (let ((places (if base (sbx-but (subpath "/") (sbx-nest 1)) (sbx-nest 1)))
+  (let ((places (if base (sbx-but (subpath "/") (sbx-nest sbx-sites)) (sbx-nest sbx-sites)))
         (denials (sbx-any-of sbx-denials)))
-    (if (pair? sbx-isles) (set! sbx-pins (cons (sbx-but (sbx-any-of sbx-isles) places) sbx-pins)))
+    (set! sbx-sites '())
+    (if (pair? sbx-isles)
+        (set! sbx-pin-filters (cons (sbx-but (sbx-any-of sbx-isles) places) sbx-pin-filters)))
     (let loop ((xs sbx-afresh)
                (out (sbx-but (sbx-but (sbx-any places (sbx-any-of sbx-grants)) denials) (sbx-any-of sbx-tops))))
       (if (null? xs)
           (sbx-but out (sbx-but (sbx-any-of sbx-git-files) (sbx-any-of sbx-git-open)))
           (let ((region (car (car xs))) (now (sbx-nth 1 (car xs))) (running (sbx-nth 2 (car xs))) (head (sbx-nth 3 (car xs))))
+            (if (and writing (not now))
+                (let ((isles (sbx-all region (sbx-rest-of running #t head sbx-isle-text "$"))))
+                  (if isles (set! sbx-pin-filters (cons isles sbx-pin-filters)))))
             (loop (cdr xs)
                   (sbx-any out
-                           (sbx-but (if now region (sbx-all region (sbx-rest-of running #t head)))
-                                    (sbx-rest-of running #f head)))))))))
+                           (sbx-but (if now
+                                        region
+                                        (sbx-all region
+                                                 (sbx-any (sbx-rest-of running #t head sbx-text "(/.*)?$")
+                                                          (sbx-nth 4 (car xs)))))
+                                    (sbx-any (sbx-rest-of running #f head sbx-text "(/.*)?$")
+                                             (sbx-nth 5 (car xs)))))))))))
+(define (sbx-literals paths) (sbx-any-of (sbx-map (lambda (path) (literal path)) paths)))

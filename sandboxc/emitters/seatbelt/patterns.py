@@ -30,8 +30,13 @@ class Token(NamedTuple):
 
 
 def fold_name(name: str, fold: bool) -> str:
-    """Return the key under which a name is compared: lower case where the volume folds it."""
-    return name.lower() if fold else name
+    """Return what is equal for names that a folding volume takes for one."""
+    return name.casefold() if fold else name
+
+
+def load_key(name: str, fold: bool) -> str:
+    """Return the key under which the profile compares a name when it is loaded: ASCII letters in lower case."""
+    return "".join(char.lower() if char.isascii() else char for char in name) if fold else name
 
 
 def token(component: str, fold: bool) -> Token:
@@ -57,14 +62,14 @@ def token(component: str, fold: bool) -> Token:
             index = end
         else:
             regex.append(_literal(char, fold))
-            atoms += [str(ord(each)) for each in fold_name(char, fold)]
+            atoms.append(_atom(char, fold))
             index += 1
             continue
         wild = True
         index += 1
     text = "".join(regex)
     if not wild:
-        return Token(text, fold_name(component, fold), "")
+        return Token(text, load_key(component, fold), "")
     return Token(text, None, "(" + " ".join(atoms) + ")")
 
 
@@ -90,6 +95,13 @@ def _literal(char: str, fold: bool) -> str:
             low, high = sorted((char, other), reverse=True)
             return f"[{low}{high}]" if char.isascii() else f"({low}|{high})"
     return char
+
+
+def _atom(char: str, fold: bool) -> str:
+    other = char.swapcase()
+    if fold and not char.isascii() and len(other) == 1 and other != char:
+        return f"(in {ord(char)} {ord(char)} {ord(other)} {ord(other)})"
+    return str(ord(load_key(char, fold)))
 
 
 def _set(body: str, fold: bool) -> tuple[bool, tuple[Span, ...]]:

@@ -9,8 +9,8 @@ MAX_LITERAL = 255
 def string(text: str) -> str:
     """Return a text as an SBPL expression: one literal, or several joined at load where it is long.
 
-    The double quote and the backslash are escaped, and bytes that are no UTF-8; all others stand for themselves. An escape
-    counts as one byte of the literal's value but two of its text, so the text is what is measured.
+    The double quote, the backslash and bytes that are no UTF-8 are escaped; all others stand for themselves.
+    What is measured is the text with its escapes, the stricter of two readings of the limit.
     """
     pieces: list[str] = []
     piece, size = "", 0

@@ -7,7 +7,7 @@ itself puts them together when it is loaded. What is known now, the places below
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sandboxc.emitters.seatbelt.patterns import Token, fold_name, literal_regex, token, token_text
+from sandboxc.emitters.seatbelt.patterns import Token, fold_name, literal_regex, load_key, token, token_text
 from sandboxc.emitters.seatbelt.printer import MAX_LITERAL, form, quoted_list, string
 from sandboxc.globs import ANY_DEPTH, Glob
 from sandboxc.layers import ORIGINS, Layer
@@ -16,6 +16,7 @@ from sandboxc.policy import DENY, READ, WRITE
 
 NONE = -1
 _STRICTNESS = {WRITE: 0, READ: 1, DENY: 2}
+_ACCESSES = (WRITE, READ, DENY)
 _ROOT_LINKS = ("tmp", "var", "etc")
 _DATA_VOLUME = ("System", "Volumes", "Data")
 #: Directories of the data volume that show at the root; their other spelling matches nothing.
@@ -52,7 +53,7 @@ def spellings(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         physical = ("private", *parts)
     elif parts[:1] == ("home",):
         physical = (*_DATA_VOLUME, *parts)
-    elif parts[:3] == _DATA_VOLUME and (parts[3:4] and parts[3] in _FIRMLINKS or parts[3:5] == ("usr", "local")):
+    elif parts[:3] == _DATA_VOLUME and (parts[3:4] and (parts[3] in _FIRMLINKS or parts[3:5] == ("usr", "local"))):
         physical = parts[3:]
     return (physical,) if physical == parts else (physical, parts)
 
@@ -153,7 +154,7 @@ def hang(forest: Forest, layers: Iterable[Layer], groups: list[Patterns]) -> Non
         if () in excepts:
             continue  # everything is spared
         found, anchored = scores(layer), not where.within
-        key = (where.anchor, where.pattern, excepts)
+        key = (where.anchor, _single(where.pattern), excepts)
         if key in merged:
             old, was = merged[key]
             found = Scores(max(old.read, found.read), max(old.write, found.write))
@@ -169,6 +170,11 @@ def hang(forest: Forest, layers: Iterable[Layer], groups: list[Patterns]) -> Non
             groups.append(group)
         for node in forest.nodes(anchor):
             node.marks.append(str(groups.index(group)))
+
+
+def _single(pattern: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a pattern with each run of ``**`` made one."""
+    return tuple(p for i, p in enumerate(pattern) if p != ANY_DEPTH or pattern[i - 1 : i] != (ANY_DEPTH,))
 
 
 def _trimmed(pattern: tuple[str, ...]) -> tuple[str, ...]:
@@ -206,7 +212,7 @@ def group_text(group: Patterns, fold: bool) -> str:
 def _token(component: str, fold: bool) -> Token:
     if any(char in component for char in "*?["):
         return token(component, fold)
-    return Token(literal_regex(component, fold), fold_name(component, fold), "")
+    return Token(literal_regex(component, fold), load_key(component, fold), "")
 
 
 def _patterns(patterns: Iterable[tuple[str, ...]], fold: bool) -> str:
@@ -222,6 +228,7 @@ class TreeText:
     def __init__(self, fold: bool) -> None:
         self.fold = fold
         self.parts: list[str] = []
+        self.kinds: dict[str, Scores] = {}
 
     def expression(self, node: Node) -> str:
         """Return the Scheme expression of a tree; parts that must be defined first are added to ``parts``."""
@@ -229,7 +236,7 @@ class TreeText:
             return "'" + self._datum(node, 1)
         name = self._name(node)
         head = form("cons", *name) if isinstance(name, tuple) else name
-        return form("cons", head, form("cons", "'" + _info(node), self._children(node)))
+        return form("cons", head, form("cons", "'" + self._info(node), self._children(node)))
 
     def _children(self, node: Node) -> str:
         lists: list[str] = []
@@ -264,20 +271,32 @@ class TreeText:
         head = f"({name[0]} . {name[1]})" if isinstance(name, tuple) else name
         lead = "\n" + "  " * depth
         below = "".join(lead + self._datum(node.children[key], depth + 1) for key in sorted(node.children))
-        return f"({head} {_info(node)}{below})"
+        return f"({head} {self._info(node)}{below})"
+
+    def _info(self, node: Node) -> str:
+        name = kind(node.scores)
+        if node.scores == (NONE, NONE) and not node.marks:
+            return "()"
+        self.kinds[name] = node.scores
+        return form(name, *dict.fromkeys(node.marks)) if node.marks else name
 
     def _name(self, node: Node) -> str | tuple[str, str]:
-        key = fold_name(node.name, self.fold)
+        key = load_key(node.name, self.fold)
         return string(node.name) if key == node.name else (string(key), string(node.name))
 
 
 def _long(node: Node) -> bool:
-    # Folding may change the number of bytes, so there is some room.
-    own = len(string(node.name).encode()) > MAX_LITERAL - 30
+    own = len(string(node.name).encode()) > MAX_LITERAL - 5
     return own or any(_long(child) for child in node.children.values())
 
 
-def _info(node: Node) -> str:
-    if node.scores == (NONE, NONE) and not node.marks:
-        return "()"
-    return "(" + " ".join((str(node.scores.read), str(node.scores.write), *dict.fromkeys(node.marks))) + ")"
+def kind(found: Scores) -> str:
+    """Return the symbol that stands for a pair of numbers in a profile."""
+    if found == (NONE, NONE):
+        return "nothing"
+    if found.read == found.write:
+        origin, access = divmod(found.read, 6)
+        return f"{_ACCESSES[access % 3]}-{ORIGINS[origin]}" + ("" if access > 2 else "-pattern")
+    if found.read == NONE and found.write % 3 == 1:
+        return f"keep-{ORIGINS[found.write // 6]}"
+    return f"reads{found.read}-writes{found.write}".replace("-1", "0")

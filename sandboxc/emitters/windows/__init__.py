@@ -60,11 +60,11 @@ def _artefact(
     if stack.confines:
         plan = build(stack, facts.fold_case, options.windows_reads, seen, home)
     found = losses_of(stack, plan, windows_table(options.windows_reads, stack.baseline), seen)
-    data = plan_data(plan, stack, facts, options, found)
+    data = plan_data(plan, stack, facts, options, found, seen is not None)
     text = to_json(data)
     files = {PLAN: text.encode()}
     if with_scripts:
-        files.update({name: body.encode() for name, body in scripts(data).items()})
+        files.update({name: body.encode() for name, body in scripts(data, text).items()})
     return Artefact(TARGET, text, files, found, _constraints(stack))
 
 

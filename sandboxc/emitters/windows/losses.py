@@ -84,16 +84,17 @@ def _reads(stack: Layers) -> Iterator[_Ask]:
         if layer.origin == PROTECTED:
             yield _Ask(feature, AT_HIDDEN)
         else:
-            yield _Ask(feature, layer.text or layer.describe(), layer.span)
+            yield _Ask(feature, spelling(layer), layer.span)
 
 
 def _names(stack: Layers, plan: Plan, seen: Seen | None) -> Iterator[_Ask]:
     """Yield what asks for names that are not there yet."""
     missing = frozenset(plan.missing)
+    roots = _Roots(stack)
     for layer in _every(stack):
         if isinstance(layer.where, Glob):
             if layer.cap:
-                yield _Ask("preset-glob", _root_of(layer.where.anchor or Place("", ()), stack))
+                yield _Ask("preset-glob", roots.of(layer.where.anchor or Place("", ())))
             elif layer.origin == PROTECTED:
                 yield _Ask("preset-glob", AT_HIDDEN)
             elif layer.origin == ENTRY or layer.text:
@@ -102,8 +103,8 @@ def _names(stack: Layers, plan: Plan, seen: Seen | None) -> Iterator[_Ask]:
         if seen is not None and layer not in missing:
             continue
         if layer.cap:
-            if layer.where.root not in ("policy", "profile"):
-                yield _Ask("preset-absent", _root_of(layer.where, stack))
+            if layer.source not in ("protected:policy", "protected:profile"):
+                yield _Ask("preset-absent", roots.of(layer.where))
         elif layer.origin != ENTRY:
             continue
         elif layer.access == WRITE:
@@ -114,14 +115,26 @@ def _names(stack: Layers, plan: Plan, seen: Seen | None) -> Iterator[_Ask]:
     if any(name.git for name in stack.protected):
         for layer in stack.layers:
             if layer.access == WRITE and not layer.private:
-                place = layer.where if isinstance(layer.where, Place) else layer.where.anchor
-                if place is not None:
-                    yield _Ask("new-repositories", place.text())
+                yield _Ask("new-repositories", spelling(layer))
 
 
-def _root_of(place: Place, stack: Layers) -> str:
-    """Return the policy spelling of the writable root that a protected name belongs to."""
-    roots = [layer.where for layer in stack.layers if layer.access == WRITE]
-    above = [root for root in roots if isinstance(root, Place) and root.contains(place)]
-    best = max(above, key=lambda root: len(root.parts), default=None)
-    return (best or Place(place.root, ())).text()
+def spelling(layer: Layer) -> str:
+    """Return the policy's spelling of a layer's place, as a waiver names it."""
+    if layer.text:
+        return layer.text
+    return layer.where.text() if isinstance(layer.where, Place) else layer.where.text
+
+
+class _Roots:
+    """Finds the writable root that a protected name belongs to, at the cost of the path's depth."""
+
+    def __init__(self, stack: Layers) -> None:
+        self._roots = {layer.where: spelling(layer) for layer in stack.layers if layer.access == WRITE}
+
+    def of(self, place: Place) -> str:
+        """Return the policy spelling of the deepest writable root that contains a place."""
+        for depth in range(len(place.parts), -1, -1):
+            found = self._roots.get(Place(place.root, place.parts[:depth]))
+            if found is not None:
+                return found
+        return Place(place.root, ()).text()

@@ -20,7 +20,7 @@ from sandboxc.diagnostics import Diagnostic, PolicyError, error
 from sandboxc.emitters.windows import sddl
 from sandboxc.emitters.windows.sddl import ALLOW, BELOW, ITSELF, REFUSE, TREE, Ace
 from sandboxc.emitters.windows.sids import canonical_path, derive_guard, root_sid
-from sandboxc.globs import Glob
+from sandboxc.globs import ANY_DEPTH, Glob, match
 from sandboxc.layers import ENTRY, PROTECTED, Index, Layer, Layers
 from sandboxc.places import RUN_BASE, RUN_TMP, Place
 from sandboxc.policy import DENY, READ, WRITE
@@ -67,6 +67,7 @@ class Step(NamedTuple):
     below: tuple[Place, ...] = ()
     strictly: bool = False
     chain: bool = False
+    link: bool = False  # the entry belongs on the link that stands at the place, not on where it leads
     reason: str = ""  # why applying it may rewrite a large tree
 
 
@@ -140,6 +141,9 @@ class _Builder:
         self.grants: list[Step] = []
         self.missing: dict[Layer, None] = {}
         self.pinned: dict[object, bool] = {}
+        self.plain = {
+            self._key(layer.where) for layer in _all_layers(stack) if isinstance(layer.where, Place) and not layer.cap
+        }
         self.sites = self._sites()
         self.settled = all(site.place.is_bound for site in self.sites)
         self.roots = tuple(self._write_roots())
@@ -153,11 +157,12 @@ class _Builder:
                 self._write(site, site.layer)
             else:
                 self._refuse(site, site.layer)
-                if self.strict and site.access == READ and not site.layer.cap and not self._readable(site):
+                if self.strict and site.access == READ and not self._readable(site):
                     self._grant(site.place, site.layer, ((TREE, sddl.GRANT_READ),))
         for place, layer in self.seen.links if self.seen else ():
             if self.index.access(place.parent) == WRITE:
-                self._add_refusal(Step(place, Ace(REFUSE, ITSELF, sddl.REFUSE_WRITE, ""), layer, FILE, True))
+                self._add_refusal(Step(place, Ace(REFUSE, ITSELF, sddl.REFUSE_WRITE, ""), layer, FILE, True, link=True))
+                self._pin_above(place, layer, False)
         return self._finish()
 
     def _finish(self) -> Plan:
@@ -225,7 +230,8 @@ class _Builder:
         """Return the writable roots that may turn out to contain a place whose relation to them is open."""
         if place.root == RUN_TMP:
             return ()
-        return tuple(root for root in self.roots if root.root != place.root and not (root.is_bound and place.is_bound))
+        found = [root for root in self.roots if root.root != place.root and not (root.is_bound and place.is_bound)]
+        return tuple(root for root in found if not any(root != other and other.contains(root) for other in found))
 
     # -- refusals ----------------------------------------------------------------------------------------
 
@@ -250,7 +256,24 @@ class _Builder:
             reason=_reason(layer, "entry"),
         )
         self._add_refusal(step)
-        self._pin_above(site.place, layer, absent == OCCUPY)
+        if isinstance(layer.where, Glob) and layer.where.pattern[0] == ANY_DEPTH:
+            self._pin_prefixes(site.place, layer, layer.where)
+        else:
+            self._pin_above(site.place, layer, absent == OCCUPY)
+
+    def _pin_prefixes(self, place: Place, layer: Layer, glob: Glob) -> None:
+        """Pin what a floating pattern needs: directories that match a proper prefix of what follows its ``**``.
+
+        The match itself keeps its entry wherever a directory above it is moved to.
+        """
+        start = len(glob.anchor.parts) if glob.anchor else 0
+        for depth in range(start + 1, len(place.parts)):
+            parts = place.parts[start:depth]
+            prefixes = (glob.pattern[:end] for end in range(2, len(glob.pattern)))
+            above = Place(place.root, place.parts[:depth])
+            writable = self.index.access(above) == self.index.access(above.parent) == WRITE
+            if writable and any(match(prefix, parts, self.fold) for prefix in prefixes):
+                self._add_refusal(Step(above, Ace(REFUSE, ITSELF, sddl.DELETE, ""), layer))
 
     def _pin_above(self, place: Place, layer: Layer, occupied: bool) -> None:
         """Pin the ancestors of a stricter place that lie inside a writable root, as far as its own root shows."""
@@ -284,11 +307,17 @@ class _Builder:
     # -- grants ------------------------------------------------------------------------------------------
 
     def _readable(self, site: _Site) -> bool:
-        """Return whether a layer's entry opens the directory above for reading, so that this place inherits it."""
-        if not self.settled or not site.place.parts:
+        """Return whether a place needs no read entry of its own.
+
+        That is so where a layer's entry opens the directory above, and, as long as parameters are open, for a
+        protected name: it never opens what the layers around it do not.
+        """
+        if not self.settled:
+            return site.layer is not None and site.layer.cap and self._key(site.place) not in self.plain
+        if not site.place.parts:
             return False
         decision = self.index.decide(site.place.parent)
-        return decision.access != DENY and decision.layer is not None and not decision.layer.cap
+        return decision.access != DENY and decision.layer is not None
 
     def _write(self, site: _Site, layer: Layer) -> None:
         if site.above == WRITE and self.settled:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any
 
 from sandboxc import packaged
@@ -22,9 +23,10 @@ from sandboxc.emitters.windows.sids import (
     sid_name,
 )
 from sandboxc.facts import Facts
+from sandboxc.globs import Glob
 from sandboxc.layers import Layer, Layers
 from sandboxc.losses import Loss, apply_waivers
-from sandboxc.places import RUN_TMP
+from sandboxc.places import RUN_TMP, Place
 
 FORMAT_VERSION = 1
 PLAN = "windows.json"
@@ -32,27 +34,34 @@ APPLY = "windows-apply.ps1"
 UNDO = "windows-undo.ps1"
 
 
-def plan_data(plan: Plan, stack: Layers, facts: Facts, options: Options, losses: Iterable[Loss]) -> dict[str, Any]:
-    """Return the plan as the JSON object of ``windows.json``."""
-    private = any(layer.private for layer in stack.layers)
-    temp = next((native(place) for place in plan.roots if place.root == RUN_TMP), "")
-    temp = temp or next((native(root) for root in plan.roots if _is_private(stack, root)), "")
+def plan_data(
+    plan: Plan, stack: Layers, facts: Facts, options: Options, losses: Iterable[Loss], expanded: bool
+) -> dict[str, Any]:
+    """Return the plan as the JSON object of ``windows.json``; ``expanded`` says whether patterns became steps."""
+    private = {layer.where for layer in stack.layers if layer.private}
+    own = [place for place in plan.roots if place.root == RUN_TMP or place in private]
+    temp = native(own[0]) if private and own else ""
     return {
         "format_version": FORMAT_VERSION,
         "facts": {"fold_case": facts.fold_case},
-        "token": _token(plan, stack, options.windows_reads, private),
+        "token": _token(plan, stack, options.windows_reads, own if private else []),
         "sids": _sids(plan),
         "steps": [_step(step, number) for number, step in enumerate(plan.steps, 1)],
-        "environment": {"TEMP": temp, "TMP": temp} if private and temp else {},
+        "unexpanded": [] if expanded else _patterns(stack),
+        "environment": {"TEMP": temp, "TMP": temp} if temp else {},
         "losses": [_loss(loss) for loss in apply_waivers(losses, options.waivers, TARGET).losses],
     }
 
 
-def _is_private(stack: Layers, place: object) -> bool:
-    return any(layer.private and layer.where == place for layer in stack.layers)
+def _patterns(stack: Layers) -> list[str]:
+    """Return the patterns that need a tree to become steps."""
+    found: set[str] = set()
+    for layers in (stack.layers, *(ceiling.layers for ceiling in stack.ceilings)):
+        found |= {layer.describe() for layer in layers if isinstance(layer.where, Glob) and layer.where.anchor}
+    return sorted(found)
 
 
-def _token(plan: Plan, stack: Layers, reads: str, private: bool) -> dict[str, Any]:
+def _token(plan: Plan, stack: Layers, reads: str, own: list[Place]) -> dict[str, Any]:
     if not stack.confines:
         return {"flags": [], "restricting_sids": [], "default_dacl": []}
     flags = ["DISABLE_MAX_PRIVILEGE", "LUA_TOKEN"]
@@ -64,8 +73,7 @@ def _token(plan: Plan, stack: Layers, reads: str, private: bool) -> dict[str, An
     sids += [root_sid(place) for place in sorted(plan.roots, key=sid_name)]
     if plan.guard:
         sids.append(plan.guard)
-    own = [place for place in plan.roots if place.root == RUN_TMP or _is_private(stack, place)]
-    holder = root_sid(own[0]) if private and own else LOGON
+    holder = root_sid(own[0]) if own else LOGON
     return {
         "flags": flags,
         "restricting_sids": sids,
@@ -112,6 +120,8 @@ def _step(step: Step, number: int) -> dict[str, Any]:
         data["absent"] = {"make": step.occupant, "content": step.content, "when": step.absent}
         if step.absent != CREATE:
             data["undo"]["remove_made"] = True
+    if step.link:
+        data["link"] = True
     if step.below:
         data["below"] = [native(root) for root in step.below]
         data["strictly"] = step.strictly
@@ -187,11 +197,11 @@ def quoted(text: str) -> str:
         ]
     if plain or not pieces:
         pieces.append(f"'{plain}'")
-    return pieces[0] if len(pieces) == 1 else "(" + " + ".join(pieces) + ")"
+    return pieces[0] if pieces == [f"'{plain}'"] else "(" + " + ".join(pieces) + ")"
 
 
-def scripts(data: Mapping[str, Any]) -> dict[str, str]:
-    """Return the apply and undo scripts of a plan object, by file name.
+def scripts(data: Mapping[str, Any], text: str) -> dict[str, str]:
+    """Return the apply and undo scripts of a plan object and its JSON text, by file name.
 
     Every text of the plan goes through ``quoted``; the templates hold no other way in.
     """
@@ -207,11 +217,14 @@ def scripts(data: Mapping[str, Any]) -> dict[str, str]:
     values = {
         "steps": [_script_step(step) for step in data["steps"]],
         "root_rule": quoted(ROOT_RULE),
+        "unexpanded": str(len(data["unexpanded"])),
+        "roots": _array(item["path"] for item in data["sids"].values() if "path" in item),
+        "plan": quoted(sha256(text.encode()).hexdigest()[:32]),
+        "common": packaged.text("templates", "windows_common.ps1"),
     }
     found: dict[str, str] = {}
     for name, template in ((APPLY, "windows_apply.ps1.j2"), (UNDO, "windows_undo.ps1.j2")):
-        text = environment.from_string(packaged.text("templates", template)).render(values)
-        found[name] = text
+        found[name] = environment.from_string(packaged.text("templates", template)).render(values)
     return found
 
 
@@ -222,16 +235,20 @@ def _script_step(step: Mapping[str, Any]) -> dict[str, str]:
     return {
         "id": quoted(step["id"]),
         "path": quoted(step["path"]),
-        "object": quoted("any" if step.get("assumed") else step["object"]),
+        "object": quoted("link" if step.get("link") else "any" if step.get("assumed") else step["object"]),
         "directory_ace": quoted(forms[DIRECTORY] or ""),
         "file_ace": quoted(forms[FILE] or ""),
         "when": quoted(absent["when"]),
         "make": quoted(absent["make"]),
         "content": quoted(absent["content"]),
-        "below": "@(" + ", ".join(quoted(root) for root in step.get("below", ())) + ")",
+        "below": _array(step.get("below", ())),
         "strictly": "$true" if step.get("strictly") else "$false",
         "chain": "$true" if step.get("chain") else "$false",
     }
+
+
+def _array(texts: Iterable[str]) -> str:
+    return "@(" + ", ".join(quoted(text) for text in texts) + ")"
 
 
 def _other(kind: str) -> str:

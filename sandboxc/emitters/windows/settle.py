@@ -25,6 +25,8 @@ LINK = "link"
 MAX_LINKS = 63  # reparse points that Windows follows in one path
 MAX_NAMES = 1_000_000
 
+_Running = tuple[Layer, Glob, frozenset[int]]
+
 
 class Tree(Protocol):
     """Answers about the files of one host. Paths are native and absolute (``C:\\a\\b``); nothing is followed."""
@@ -278,7 +280,7 @@ class _Settling:
         return spelled.place
 
     def _match(self, stack: Layers) -> None:
-        """Collect the places that patterns name: below writable roots, or wherever they are anchored."""
+        """Collect the places that patterns name: below writable roots and, for what opens, wherever it is anchored."""
         layers = [
             layer
             for group in (stack.layers, *(ceiling.layers for ceiling in stack.ceilings))
@@ -288,36 +290,50 @@ class _Settling:
         if not layers:
             return
         tops = self._write_roots(stack)
-        if self.everything:
-            tops += [layer.where.anchor for layer in layers if isinstance(layer.where, Glob) and layer.where.anchor]
+        for layer in layers:
+            opens = self.everything or layer.access == WRITE
+            if opens and isinstance(layer.where, Glob) and layer.where.anchor:
+                tops.append(layer.where.anchor)
+        anchored: dict[Place, list[tuple[Layer, Glob]]] = {}
+        for layer in layers:
+            if isinstance(layer.where, Glob) and layer.where.anchor is not None:
+                anchored.setdefault(self._folded(layer.where.anchor), []).append((layer, layer.where))
         for top in dict.fromkeys(tops):
-            states = [self._states(layer, top) for layer in layers]
-            self._match_below(top, [item for item in states if item is not None])
+            self._match_below(top, anchored)
 
-    def _states(self, layer: Layer, top: Place) -> tuple[Layer, Glob, Place] | None:
-        assert isinstance(layer.where, Glob)
-        glob, anchor = layer.where, layer.where.anchor
-        if anchor is None or anchor.root != top.root:
-            return None
-        one, other = self._folded(anchor), self._folded(top)
-        shared = min(len(one), len(other))
-        return (layer, glob, anchor) if one[:shared] == other[:shared] else None
+    def _folded(self, place: Place) -> Place:
+        return Place(place.root, tuple(name.casefold() for name in place.parts)) if self.fold else place
 
-    def _folded(self, place: Place) -> tuple[str, ...]:
-        return tuple(name.casefold() for name in place.parts) if self.fold else place.parts
+    def _match_below(self, top: Place, anchored: Mapping[Place, list[tuple[Layer, Glob]]]) -> None:
+        """Walk below one directory; each pattern is carried along as far as it can still match."""
+        here: list[_Running] = []
+        for depth in range(len(top.parts) + 1):
+            place = Place(top.root, top.parts[:depth])
+            here = [*(self._step(here, place) if depth else ()), *self._started(anchored, place)]
+        live = {top: here}
+        for place, kind in self._walk(top):
+            running = self._step(live.get(place.parent, []), place)
+            for layer, glob, states in running:
+                if len(glob.pattern) in states and glob.matches(place.parts[_depth(glob) :], self.fold):
+                    if kind == LINK:
+                        self.links.setdefault(place, layer)
+                    else:
+                        self.matches[place] = None
+            if kind == DIRECTORY:
+                live[place] = [*running, *self._started(anchored, place)]
 
-    def _match_below(self, top: Place, running: list[tuple[Layer, Glob, Place]]) -> None:
-        for place, kind in self._walk(top) if running else ():
-            for layer, glob, anchor in running:
-                depth = len(anchor.parts)
-                if len(place.parts) <= depth or self._folded(place)[:depth] != self._folded(anchor):
-                    continue
-                if not glob.matches(place.parts[depth:], self.fold):
-                    continue
-                if kind == LINK:
-                    self.links.setdefault(place, layer)
-                else:
-                    self.matches[place] = None
+    def _started(self, anchored: Mapping[Place, list[tuple[Layer, Glob]]], place: Place) -> list[_Running]:
+        found = anchored.get(self._folded(place), [])
+        return [(layer, glob, globs.start(glob.pattern)) for layer, glob in found]
+
+    def _step(self, running: list[_Running], place: Place) -> list[_Running]:
+        name = place.parts[-1]
+        moved = ((layer, glob, globs.step(glob.pattern, states, name, self.fold)) for layer, glob, states in running)
+        return [item for item in moved if item[2]]
+
+
+def _depth(glob: Glob) -> int:
+    return len(glob.anchor.parts) if glob.anchor else 0
 
 
 def _git_layers(directory: Place, names: tuple[ProtectedName, ...]) -> Iterator[Layer]:
@@ -330,4 +346,4 @@ def _git_layers(directory: Place, names: tuple[ProtectedName, ...]) -> Iterator[
         yield Layer(where, READ, PROTECTED, source, cap=True, kind=name.kind, occupant=name.occupant)
 
 
-__all__ = ["DescribedTree", "Settled", "Tree", "globs", "settle"]
+__all__ = ["DescribedTree", "Settled", "Tree", "settle"]

@@ -1,0 +1,484 @@
+"""`sandboxc run` from outside: exit codes, signals, standard streams, odd environments, leftovers, the record."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests._run_world import LINUX, PYTHON, World
+
+pytestmark = pytest.mark.skipif(not LINUX, reason="needs Linux and the system's Python")
+
+POLICY = "workspace-write"
+
+
+def start(world: World, *command: str, policy: str = POLICY, **more: object) -> subprocess.Popen[bytes]:
+    """Start a run and return it while it lasts, in a process group of its own."""
+    return subprocess.Popen(
+        world.words(policy, command),
+        cwd=world.project,
+        env=world.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        **more,  # type: ignore[call-overload]
+    )
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come to hold in time"
+        time.sleep(0.01)
+
+
+def processes(mark: str) -> list[int]:
+    """Return the processes whose command line holds a mark."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                line = Path(f"/proc/{entry}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if mark.encode() in line:
+                found.append(int(entry))
+    return found
+
+
+def base(world: World) -> Path:
+    """Return the directory of private temp directories of the world's user."""
+    return Path(f"/tmp/sandboxc-{world.uid if world.uid is not None else os.getuid()}")
+
+
+# -- exit codes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 42, 124, 125, 126, 127, 128, 130, 143, 255])
+def test_the_exit_code_is_the_commands(run_world: World, code: int) -> None:
+    """The command's own exit code is passed on, those that have a meaning of their own too."""
+    ran = run_world.run(POLICY, "sh", "-c", f"exit {code}", report=True)
+    assert ran.code == code
+    assert ran.record["confirmed"]["started"] is True
+    assert ran.record["confirmed"]["exit_code"] == code
+
+
+def test_a_command_that_is_not_there(run_world: World) -> None:
+    """127 for a name that is not found, with the name in the message, and the record says that nothing started."""
+    for name in ("no-such-program", "./no-such-program", "/no/such/program"):
+        ran = run_world.run(POLICY, name, report=True)
+        assert ran.code == 127, ran.err
+        assert "no-such-program" in ran.err or "/no/such/program" in ran.err
+        assert "Traceback" not in ran.err
+        assert ran.record["confirmed"]["started"] is False
+
+
+def test_a_command_that_cannot_be_executed(run_world: World) -> None:
+    """126 for a file without an execute bit, a directory, and a program for no machine."""
+    run_world.write("project/plain", "#!/bin/sh\n", 0o644)
+    run_world.write("project/garbage", "\x00\x01garbage", 0o755)
+    (run_world.project / "directory").mkdir()
+    run_world.own()
+    for name in ("./plain", "./directory", "./garbage"):
+        ran = run_world.run(POLICY, name)
+        assert ran.code == 126, (name, ran.code, ran.err)
+        assert "Traceback" not in ran.err
+
+
+def test_a_script_whose_interpreter_is_missing(run_world: World) -> None:
+    """A missing interpreter is reported as a shell does, 126 or 127, and not as a sandbox that failed."""
+    run_world.write("project/script", "#!/no/such/interpreter\n", 0o755)
+    ran = run_world.run(POLICY, "./script")
+    assert ran.code in (126, 127), ran.err
+
+
+def test_a_command_killed_by_a_signal(run_world: World) -> None:
+    """128 plus the signal for a command that a signal ends."""
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
+        ran = run_world.run(POLICY, "sh", "-c", f"kill -{int(number)} $$")
+        assert ran.code == 128 + number, ran.err
+
+
+def test_what_goes_wrong_before_is_125(run_world: World, tmp_path: Path) -> None:
+    """A policy that cannot be read, a directory that is not there, an unknown parameter: 125, a code, and no run."""
+    marker = run_world.project / "ran"
+    command = ("sh", "-c", f"touch {marker}")
+    run_world.write("broken/manifest.json", "{")
+    for source, options in (
+        (str(run_world.base / "absent.yaml"), ()),
+        (str(run_world.base / "broken"), ()),
+        (POLICY, ("--cwd", "/no/such/directory")),
+        (POLICY, ("--cwd", "/etc/passwd")),
+        (POLICY, ("--bind", "nosuch=/x")),
+        (POLICY, ("--bind", "workspace=relative")),
+        (POLICY, ("--bind", "workspace")),
+        (POLICY, ("--report", "/no/such/directory/record")),
+        (POLICY, ("--no-such-option",)),
+    ):
+        ran = run_world.run(source, *command, options=options)
+        assert ran.code == 125, (source, options, ran.code, ran.err)
+        assert "SBX" in ran.err
+        assert "Traceback" not in ran.err
+    assert not marker.exists()
+
+
+# -- streams ---------------------------------------------------------------------------------------------------------
+
+
+def test_standard_input_goes_through(run_world: World) -> None:
+    """What is piped in is read whole."""
+    text = "line\n" * 100_000
+    assert run_world.run(POLICY, "wc", "-c", input=text).out.strip() == str(len(text))
+
+
+def test_big_output_comes_whole(run_world: World) -> None:
+    """Forty megabytes of output arrive, and a reader that goes away ends the writer with SIGPIPE."""
+    done = subprocess.run(
+        run_world.words(POLICY, ["head", "-c", "40000000", "/dev/zero"]),
+        cwd=run_world.project,
+        env=run_world.environment(),
+        capture_output=True,
+    )
+    assert done.returncode == 0
+    assert len(done.stdout) == 40_000_000
+    process = start(run_world, "yes")
+    assert process.stdout is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(20) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_descriptors(run_world: World, closed: str) -> None:
+    """A run works with standard descriptors closed, and what it opens never becomes one of them."""
+    code = "import os; open('made', 'w').write(','.join(sorted(os.listdir('/proc/self/fd'))))"
+    words = run_world.words(POLICY, [PYTHON, "-c", code])
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *words],
+        cwd=run_world.project,
+        env=run_world.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = (run_world.project / "made").read_text().split(",")
+    assert len(found) <= 5, found  # the three, the file, the listed directory
+
+
+def test_only_standard_descriptors_are_inherited(run_world: World) -> None:
+    """An open directory of the caller's does not reach the command."""
+    held = os.open("/", os.O_RDONLY)
+    try:
+        done = subprocess.run(
+            run_world.words(POLICY, ["sh", "-c", "ls /proc/self/fd | wc -l"]),
+            cwd=run_world.project,
+            env=run_world.environment(),
+            capture_output=True,
+            text=True,
+            pass_fds=[held],
+        )
+    finally:
+        os.close(held)
+    assert done.stdout.strip() == "4", done.stderr  # the three, and the listed directory
+
+
+# -- signals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_runner_reaches_the_command(run_world: World, number: signal.Signals) -> None:
+    """The command can handle a signal that the runner gets, and its exit code is passed on."""
+    script = "trap 'echo caught > caught; exit 7' TERM INT HUP; echo > ready; while :; do sleep 0.05; done"
+    process = start(run_world, "sh", "-c", script)
+    wait_for((run_world.project / "ready").exists)
+    os.kill(process.pid, number)
+    assert process.wait(20) == 7
+    assert (run_world.project / "caught").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_command_that_does_not_handle_it(run_world: World, number: signal.Signals) -> None:
+    """A plain command ends, with nothing of it left running."""
+    mark = f"{run_world.base.name}-mark"
+    process = start(run_world, "sh", "-c", f"echo > ready; exec sleep 300 # {mark}")
+    wait_for((run_world.project / "ready").exists)
+    os.kill(process.pid, number)
+    assert process.wait(20) == 128 + number
+    wait_for(lambda: not processes(mark))
+
+
+def test_ctrl_c_ends_the_run(run_world: World) -> None:
+    """SIGINT to the whole process group, as a terminal sends it, ends the run with 130 and no traceback."""
+    process = start(run_world, "sh", "-c", "echo > ready; sleep 300")
+    wait_for((run_world.project / "ready").exists)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(20) == 130
+    assert process.stderr is not None
+    assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_signal_before_the_command_starts(run_world: World) -> None:
+    """A runner that is ended at any moment leaves no process, no private directory and no half-started command."""
+    before = set(base(run_world).iterdir()) if base(run_world).exists() else set()
+    mark = f"{run_world.base.name}-early"
+    for delay in (0.02, 0.05, 0.08, 0.11, 0.15, 0.2):
+        process = start(run_world, "sh", "-c", f"sleep 300 # {mark}")
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGTERM)
+        code = process.wait(20)
+        assert code in (-signal.SIGTERM, 128 + signal.SIGTERM), code
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    wait_for(lambda: not processes(mark))
+    run_world.ok(POLICY, "true")
+    assert set(base(run_world).iterdir()) <= before
+
+
+# -- leftovers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["workspace-write", "coding-agent"])
+def test_kill_9_leaves_what_the_next_run_removes(run_world: World, policy: str) -> None:
+    """After kill -9 of the runner the sandbox dies, and the next run removes the private directory and every occupant."""
+    run_world.ok(policy, "git", "init", "-q", ".")
+    mark = f"{run_world.base.name}-killed"
+    process = start(run_world, "sh", "-c", f'echo "$TMPDIR" > where; sleep 300 # {mark}', policy=policy)
+    wait_for(lambda: (run_world.project / "where").exists() and bool((run_world.project / "where").read_text()))
+    temp = Path((run_world.project / "where").read_text().strip())
+    assert temp.is_dir()
+    process.kill()
+    process.wait()
+    wait_for(lambda: not processes(mark))
+    run_world.ok(policy, "true")
+    assert not temp.exists()
+    assert not (run_world.project / ".git/commondir").exists()
+    records = list((run_world.home / ".local/state/sandboxc/runs").iterdir())
+    assert records == []
+
+
+def test_nothing_is_left_after_a_run(run_world: World) -> None:
+    """The project, the home's visible part and the base of private directories are as they were."""
+    run_world.ok("coding-agent", "git", "init", "-q", ".")
+    before = sorted(str(path) for path in run_world.base.rglob("*") if "state" not in path.parts)
+    temps = set(base(run_world).iterdir())
+    run_world.ok("coding-agent", "sh", "-c", "mkdir -p $TMPDIR/a/b && chmod 0 $TMPDIR/a/b && : > $TMPDIR/c")
+    assert sorted(str(path) for path in run_world.base.rglob("*") if "state" not in path.parts) == before
+    assert set(base(run_world).iterdir()) == temps
+
+
+def test_many_runs_in_one_workspace(run_world: World) -> None:
+    """Forty runs at a time, a hundred in all, share a workspace: each works, and nothing is left by them."""
+    run_world.ok("coding-agent", "git", "init", "-q", ".")
+    waiting: list[subprocess.Popen[bytes]] = []
+    for number in range(100):
+        waiting.append(start(run_world, "sh", "-c", f"echo {number} > $TMPDIR/f; cat $TMPDIR/f > out{number}"))
+        while sum(process.poll() is None for process in waiting) >= 40:
+            time.sleep(0.01)
+    failed = [process.communicate()[1] for process in waiting if process.wait(120) != 0]
+    assert failed == []
+    for number in range(100):
+        assert (run_world.project / f"out{number}").read_text() == f"{number}\n"
+    assert not (run_world.project / ".git/commondir").exists()
+    assert list((run_world.home / ".local/state/sandboxc/runs").iterdir()) == []
+
+
+# -- odd environments ------------------------------------------------------------------------------------------------------
+
+
+def test_no_home(run_world: World) -> None:
+    """Without HOME the account's home counts."""
+    env = {name: value for name, value in run_world.environment().items() if name != "HOME"}
+    ran = run_world.run("read-only", "true", env=env)
+    assert ran.code == 0 or (ran.code == 125 and "SBX723" in ran.err), ran.err  # an account without a home
+
+
+def test_home_is_the_root(run_world: World) -> None:
+    """HOME=/ is refused for a policy whose workspace is then the home or above it, and said in one line."""
+    env = run_world.environment(HOME="/")
+    ran = run_world.run(POLICY, "true", env=env)
+    assert ran.code in (0, 125), ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_relative_home_is_refused(run_world: World) -> None:
+    """A HOME that is not absolute is an error with a code."""
+    ran = run_world.run(POLICY, "true", env=run_world.environment(HOME="home"))
+    assert ran.code == 125
+    assert "SBX721" in ran.err
+
+
+def test_workspace_is_the_home(run_world: World) -> None:
+    """Running in the home directory is refused, since the whole home would be writable."""
+    ran = run_world.run(POLICY, "true", cwd=run_world.home)
+    assert ran.code == 125
+    assert "SBX722" in ran.err
+
+
+def test_tmpdir_is_the_home(run_world: World) -> None:
+    """TMPDIR=HOME opens nothing under a private temp."""
+    env = run_world.environment(TMPDIR=str(run_world.home))
+    run_world.refused(POLICY, "sh", "-c", "echo x > ~/made", env=env)
+    ran = run_world.ok(POLICY, "sh", "-c", "echo $TMPDIR", env=env)
+    assert ran.out.strip() != str(run_world.home)
+
+
+def test_no_path(run_world: World) -> None:
+    """Without PATH, and with an empty one, commands of the system's directories are found, or named by path."""
+    without = {name: value for name, value in run_world.environment().items() if name != "PATH"}
+    for env in (without, {**without, "PATH": ""}):
+        words = run_world.words(POLICY, ["/usr/bin/true"])
+        if run_world.uid:
+            words[0] = "/usr/bin/setpriv"
+        done = subprocess.run(words, cwd=run_world.project, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_workspace_with_an_odd_name(run_world: World) -> None:
+    """Blanks, quotes, brackets, a backslash, a newline-free control-free Unicode name: the run starts there."""
+    name = "two  blanks 'quote\" [x] {y} $HOME \\n é – 日本"
+    run_world.write(f"{name}/f", "content\n")
+    ran = run_world.ok(POLICY, "sh", "-c", "cat f; pwd; echo x > g", cwd=run_world.base / name)
+    assert ran.out == f"content\n{run_world.base / name}\n"
+
+
+def test_a_directory_reached_through_a_link(run_world: World) -> None:
+    """The workspace of a linked directory is the physical one."""
+    (run_world.base / "link").symlink_to("project")
+    ran = run_world.ok(POLICY, "sh", "-c", "echo x > made; pwd -P", options=("--cwd", str(run_world.base / "link")))
+    assert ran.out.strip() == str(run_world.project)
+    assert (run_world.project / "made").exists()
+
+
+def test_a_directory_that_is_gone(run_world: World) -> None:
+    """A current directory that was removed ends with 125 and a code."""
+    gone = run_world.base / "gone"
+    gone.mkdir()
+    run_world.own()
+    words = run_world.words(POLICY, ["true"])
+    done = subprocess.run(
+        ["sh", "-c", f'cd {gone} && rmdir {gone} && exec "$@"', "sh", *words],
+        env=run_world.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 125, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_cwd_below_the_workspace(run_world: World) -> None:
+    """With a bound workspace a run may start below it, and above it where that is readable."""
+    run_world.write("project/sub/f", "x\n")
+    bind = ("--bind", f"workspace={run_world.project}")
+    run_world.ok(POLICY, "sh", "-c", "echo y > ../made", options=bind, cwd=run_world.project / "sub")
+    run_world.ok(POLICY, "sh", "-c", "echo y > project/other", options=bind, cwd=run_world.base)
+    run_world.refused(POLICY, "sh", "-c", "echo y > made", options=bind, cwd=run_world.base)
+
+
+def test_a_closed_current_directory(run_world: World) -> None:
+    """A directory that the policy denies cannot be started in: 125, with what to do."""
+    if run_world.target == "landlock":
+        pytest.skip("changing into a denied directory is a published limit of Landlock")
+    ran = run_world.run("log-investigation", "true")
+    assert ran.code == 125
+    assert "--cwd" in ran.err
+
+
+def test_arguments_go_through_unchanged(run_world: World) -> None:
+    """Empty words, blanks, dashes, another `--`, newlines and bytes that are no text reach the command."""
+    words = ["", " ", "--", "--bind", "a\nb", "$HOME", "é", "\udcff"]
+    ran = run_world.ok(POLICY, PYTHON, "-c", "import sys; print(ascii(sys.argv[1:]))", *words)
+    assert ran.out == ascii(words) + "\n"
+
+
+def test_the_environment_goes_through(run_world: World) -> None:
+    """The command has the caller's environment, with TMPDIR and PWD of the run."""
+    env = run_world.environment(MINE="a b\nc")
+    code = "import os; print(repr(os.environ['MINE']), os.environ['PWD'], os.environ['TMPDIR'] == os.environ['TMP'])"
+    ran = run_world.ok(POLICY, PYTHON, "-c", code, env=env)
+    assert ran.out == f"'a b\\nc' {run_world.project} True\n"
+
+
+# -- the record --------------------------------------------------------------------------------------------------------
+
+
+def test_the_record(run_world: World) -> None:
+    """The record holds what was asked, applied and confirmed, and is readable for its user only."""
+    ran = run_world.ok("coding-agent", "true", report=True)
+    record = ran.record
+    assert record["asked"]["policy"] == "coding-agent"
+    assert record["asked"]["command"] == ["true"]
+    assert record["applied"]["target"] == run_world.target
+    assert record["applied"]["values"]["workspace"] == str(run_world.project)
+    assert record["applied"]["values"]["home"] == str(run_world.home)
+    assert record["applied"]["network"] == "deny"
+    assert record["applied"]["enforcement"] == "partial"
+    assert record["confirmed"] == {"started": True, "exit_code": 0, "message": None, "left": []}
+    assert (run_world.base / "record.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_record_of_a_run_that_did_not_start(run_world: World) -> None:
+    """A refused run writes its record too, with the reason."""
+    ran = run_world.run(POLICY, "true", options=("--bind", "nosuch=/x"), report=True)
+    assert ran.code == 125
+    assert ran.record["confirmed"]["started"] is False
+    assert ran.record["confirmed"]["exit_code"] == 125
+    assert "SBX702" in ran.record["confirmed"]["message"]
+
+
+def test_a_record_is_out_of_the_commands_reach(run_world: World) -> None:
+    """A record in the workspace is written after the command has ended, through the file opened before."""
+    file = run_world.project / "record.json"
+    ran = run_world.run(POLICY, "sh", "-c", "echo '{}' > record.json", options=("--report", str(file)))
+    assert ran.code == 0, ran.err
+    assert '"confirmed"' in file.read_text()
+
+
+def test_dry_run_starts_nothing(run_world: World) -> None:
+    """`--dry-run` prints the words, runs nothing and makes nothing."""
+    before = sorted(run_world.base.rglob("*"))
+    ran = run_world.ok("python-dev", "touch", "made", options=("--dry-run",))
+    assert ran.out.splitlines()[-3:] == ["--", "touch", "made"]
+    after = [path for path in run_world.base.rglob("*") if ".local" not in path.parts]
+    assert sorted(after) == [path for path in before if ".local" not in path.parts]
+
+
+# -- a world that changes ------------------------------------------------------------------------------------------------
+
+
+def test_sockets_that_come_and_go(run_world: World) -> None:
+    """Runs start while an outside process makes and removes sockets in a readable place all the time."""
+    place = run_world.base / "sockets"
+    place.mkdir()
+    stop = run_world.base / "stop"
+    code = (
+        "import os, socket, sys, itertools\n"
+        "for n in itertools.count():\n"
+        "    if os.path.exists(sys.argv[2]): break\n"
+        "    d = f'{sys.argv[1]}/d{n}'; os.mkdir(d)\n"
+        "    s = socket.socket(socket.AF_UNIX); s.bind(d + '/s')\n"
+        "    s.close(); os.unlink(d + '/s'); os.rmdir(d)\n"
+    )
+    churn = subprocess.Popen([PYTHON, "-c", code, str(place), str(stop)])
+    try:
+        for _ in range(8):
+            run_world.ok(POLICY, "true")
+    finally:
+        stop.touch()
+        churn.wait(20)
+
+
+def test_a_socket_that_appears_is_no_hole(run_world: World) -> None:
+    """A socket bound before the run, in a directory above the workspace, is refused."""
+    path = run_world.base / "s"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        path.chmod(0o777)
+        server.listen()
+        code = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+        run_world.refused(POLICY, PYTHON, "-c", code, str(path))
