@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sandboxc.bound import bind_stack
 from sandboxc.diagnostics import Diagnostic, PolicyError
@@ -10,6 +9,7 @@ from sandboxc.layers import Layers
 from sandboxc.places import Place
 from sandboxc.profile.load import Profile as StoredProfile
 from sandboxc.profile.load import load_profile as _load_profile
+from sandboxc.records import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sandboxc.emitters.artefact import Artefact

@@ -1,7 +1,6 @@
 """Binding: the parameters of a policy get their values on one host (pure; the values are handed in)."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, error
 from sandboxc.globs import Glob
@@ -14,6 +13,7 @@ from sandboxc.places import (
     nearest_help,
     parse_place,
 )
+from sandboxc.records import NamedTuple
 
 
 class Bound(NamedTuple):

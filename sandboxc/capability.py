@@ -5,9 +5,9 @@ pages are generated from the same rows.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sandboxc.losses import Loss
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 EXACT = "exact"

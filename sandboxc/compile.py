@@ -1,7 +1,6 @@
 """Compiling: a policy becomes one artefact for each target, or every reason why it does not (pure)."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from sandboxc.binding import used_parameters
 from sandboxc.diagnostics import Diagnostic, Label, PolicyError, error, has_errors, note, ordered
@@ -13,6 +12,7 @@ from sandboxc.losses import NARROWER, Loss, apply_waivers, enforcement
 from sandboxc.lower import Lowered, lower
 from sandboxc.places import Place
 from sandboxc.policy import TARGET_OS, Policy, Waiver
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 

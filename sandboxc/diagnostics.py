@@ -1,8 +1,8 @@
 """The one form in which every part of the compiler reports what is wrong, lossy or worth knowing."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 ERROR = "error"

@@ -1,7 +1,8 @@
 """SHA-256 without OpenSSL: the interpreter's own module starts ten times faster than ``hashlib``."""
 
 from collections.abc import Callable
-from typing import Any
+
+from sandboxc.records import Any
 
 _new: Callable[[bytes], Any]
 try:

@@ -5,13 +5,13 @@ compared with it; it is never asked by an emitter.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from sandboxc import globs, packaged
 from sandboxc.globs import ANY_DEPTH, Glob
 from sandboxc.layers import RANK, Decision, Index, Layer, Layers, SocketRule
 from sandboxc.places import Place
 from sandboxc.policy import BIND, CONNECT, DENY, OPERATIONS, READ, WRITE
+from sandboxc.records import NamedTuple
 
 
 class Verdict(NamedTuple):

@@ -1,9 +1,9 @@
 """Target facts: what the host of a target is like, as an explicit input value."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, error
+from sandboxc.records import NamedTuple
 
 
 class Facts(NamedTuple):

@@ -7,7 +7,6 @@ zero included. A leading dot is an ordinary character.
 import re
 from collections.abc import Collection
 from functools import lru_cache
-from typing import NamedTuple
 
 from sandboxc.places import (
     MAX_COMPONENT,
@@ -20,6 +19,7 @@ from sandboxc.places import (
     _decode,
     parse_place,
 )
+from sandboxc.records import NamedTuple
 
 ANY_DEPTH = "**"
 MAX_ALTERNATIVES = 64

@@ -8,7 +8,8 @@ that one vocabulary serves plans, exports and messages. Nothing here asks the ru
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+
+from sandboxc.records import NamedTuple
 
 
 class Abi(NamedTuple):

@@ -5,12 +5,12 @@ does I/O; every value is immutable and every function returns a new stack.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from sandboxc import globs
 from sandboxc.globs import Glob
 from sandboxc.places import POSIX, WINDOWS, Place
 from sandboxc.policy import ALLOW_ALL, DANGER_FULL_ACCESS, DENY, READ, WRITE, Network
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 MODE = "mode"

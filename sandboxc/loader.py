@@ -8,11 +8,11 @@ import os
 import stat
 import sys
 from hashlib import sha256
-from typing import BinaryIO, NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, error
 from sandboxc.frontend.yaml_nodes import MAX_BYTES
 from sandboxc.policy import Policy
+from sandboxc.records import BinaryIO, NamedTuple
 from sandboxc.source import SourceFile, Span
 
 STDIN_NAME = "<stdin>"

@@ -1,10 +1,10 @@
 """Losses: places where a target says something else than the layers, and the waivers that accept them."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, error, warning
 from sandboxc.policy import Waiver
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 NARROWER = "narrower"

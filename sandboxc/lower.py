@@ -1,7 +1,5 @@
 """Lowering: a policy becomes the grant layers of one operating system."""
 
-from typing import NamedTuple
-
 from sandboxc.diagnostics import Diagnostic, Label, error, has_errors
 from sandboxc.globs import Glob, parse_glob
 from sandboxc.layers import (
@@ -28,6 +26,7 @@ from sandboxc.places import (
 )
 from sandboxc.policy import DENY, READ, WORKSPACE_WRITE, WRITE, Entry, Policy, Word
 from sandboxc.presets import hidden_layers, protected_names, system_layers
+from sandboxc.records import NamedTuple
 
 
 class Lowered(NamedTuple):

@@ -3,7 +3,8 @@
 import json
 import os
 from functools import cache
-from typing import Any
+
+from sandboxc.records import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 

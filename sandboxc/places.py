@@ -6,9 +6,9 @@ because it is a property of the target; it is never guessed from the host or fro
 
 import re
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, error
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 POSIX = "posix"

@@ -4,8 +4,7 @@ A front end produces these values and nothing downstream can tell which front en
 texts here, because what they mean depends on the path flavour of a target.
 """
 
-from typing import NamedTuple
-
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 READ_ONLY = "read-only"

@@ -1,7 +1,6 @@
 """The protected, hidden and system presets: packaged data turned into layers."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
 
 from sandboxc import packaged
 from sandboxc.diagnostics import Diagnostic, error
@@ -18,6 +17,7 @@ from sandboxc.places import (
     parse_place,
 )
 from sandboxc.policy import DENY, PresetChoice
+from sandboxc.records import Any, NamedTuple
 
 _PARAMETERS = tuple(BUILTIN_PARAMETERS)
 

@@ -20,7 +20,7 @@ else:
     Any = BinaryIO = object
     NoReturn = None
 
-    def TypeVar(name, **bounds):  # noqa: N802
+    def TypeVar(name, **bounds):
         """Return a stand-in for a type variable."""
         return object
 

@@ -16,7 +16,8 @@ the upper half: a filter that looked at 64 bits would be passed by setting one o
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+
+from sandboxc.records import NamedTuple
 
 AUDIT_ARCH: Mapping[str, int] = MappingProxyType(
     {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003, "arm": 0x40000028}

@@ -1,6 +1,6 @@
 """Where a value stands in a source file."""
 
-from typing import NamedTuple
+from sandboxc.records import NamedTuple
 
 
 class Span(NamedTuple):

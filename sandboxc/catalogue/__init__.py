@@ -4,7 +4,8 @@ Nothing that raises a diagnostic imports this; ``sandboxc explain`` and the gene
 """
 
 from importlib import import_module
-from typing import NamedTuple
+
+from sandboxc.records import NamedTuple
 
 #: First digit of a code -> the module that holds the rows of its range.
 RANGES = {

@@ -96,6 +96,66 @@ ROWS: tuple[CodeInfo, ...] = (
         fix="Remove the directory that the message names, or set XDG_RUNTIME_DIR to one of your own.",
     ),
     CodeInfo(
+        code="SBX715",
+        title="two entries that meet at one place",
+        why=(
+            "With the values of this host two entries stand at the same place, through a parameter or a link."
+            " The stricter one holds."
+        ),
+        bad="",
+        good="",
+        fix="Nothing, if this is what you want; else remove one of the lines.",
+    ),
+    CodeInfo(
+        code="SBX724",
+        title="a policy that is not for this target",
+        why=(
+            "`targets:` says what a policy was written and reviewed for. On another target it may have losses"
+            " that nobody accepted."
+        ),
+        bad="",
+        good="",
+        fix="Add the target to `targets`, look at what `sandboxc check` reports, or run with another `--target`.",
+    ),
+    CodeInfo(
+        code="SBX725",
+        title="a directory that a command cannot run in",
+        why="The directory is not there, is no directory, or this user may not enter it.",
+        bad="",
+        good="",
+        fix="Name another directory with `--cwd`.",
+    ),
+    CodeInfo(
+        code="SBX726",
+        title="no backend can hold the policy here",
+        why=(
+            "Every backend of this host was tried and refused; the message says why for each. A command is "
+            "never run without its sandbox."
+        ),
+        bad="",
+        good="",
+        fix=(
+            "`sandboxc doctor` shows what is missing: bubblewrap with `--bind-fd` and unprivileged user "
+            "namespaces, or a kernel with Landlock."
+        ),
+    ),
+    CodeInfo(
+        code="SBX727",
+        title="a directory that an entry asks for cannot be made",
+        why="The entry says `absent: create`, and the operating system refused.",
+        bad="",
+        good="",
+        fix="Make the directory, or remove `absent: create`.",
+    ),
+    CodeInfo(
+        code="SBX728",
+        title="the record of a run cannot be written",
+        why="`--report` names a file that cannot be opened. Nothing was run.",
+        bad="",
+        good="",
+        fix="Name another file.",
+    ),
+    CodeInfo(
         code="SBX730",
         title="a profile that cannot be read",
         why="The directory, or a file in it, is not there or not readable.",

@@ -2,10 +2,10 @@
 
 import argparse
 from collections.abc import Iterable
-from typing import Any, NoReturn
 
 from sandboxc.commands import COMMANDS, command
 from sandboxc.console import Usage
+from sandboxc.records import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):

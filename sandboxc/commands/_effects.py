@@ -1,7 +1,6 @@
 """What a target does with one verdict, as far as its declared losses tell."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sandboxc.capability import Table
 from sandboxc.evaluator import Verdict
@@ -9,6 +8,7 @@ from sandboxc.layers import PROTECTED, Layer
 from sandboxc.losses import NARROWER, SNAPSHOT, Loss
 from sandboxc.places import Place
 from sandboxc.policy import WRITE
+from sandboxc.records import NamedTuple
 
 _READING = frozenset({"read", "deny-directory", "deny-file", "glob", "preset-glob", "preset-absent", "entry-absent"})
 _WRITING = frozenset(

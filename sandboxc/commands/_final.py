@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
 
 from sandboxc import console
 from sandboxc.bound import bind_stack
@@ -15,6 +14,7 @@ from sandboxc.layers import Layers
 from sandboxc.losses import NARROWER, Loss
 from sandboxc.lower import Lowered
 from sandboxc.places import RUN_BASE
+from sandboxc.records import Any, NamedTuple
 
 
 class Final(NamedTuple):

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 from sandboxc import facts as facts_module
 from sandboxc.console import Usage
@@ -11,6 +10,7 @@ from sandboxc.diagnostics import Diagnostic, PolicyError, error
 from sandboxc.facts import Facts
 from sandboxc.places import nearest_help
 from sandboxc.policy import TARGETS
+from sandboxc.records import Any
 
 MAX_JSON = 64 * 1024 * 1024
 

@@ -1,12 +1,12 @@
 """``sandboxc check``: what is wrong with a policy, or whether a profile is stale."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_facts, add_output
 from sandboxc.commands._inputs import TARGET_WORDS, facts, targets
 from sandboxc.exits import CANNOT, CLEAN, FINDINGS
+from sandboxc.records import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandboxc.diagnostics import Diagnostic

@@ -1,12 +1,12 @@
 """``sandboxc compile``: one target's artefact, or a profile directory."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_binds, add_facts, add_output
 from sandboxc.commands._inputs import TARGET_WORDS, binds, facts, targets
 from sandboxc.exits import CLEAN, FINDINGS
+from sandboxc.records import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandboxc.compile import Compilation

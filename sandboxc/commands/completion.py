@@ -2,11 +2,11 @@
 
 import argparse
 from argparse import Namespace
-from typing import Any, NamedTuple
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
+from sandboxc.records import Any, NamedTuple
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 _EXAMPLE = """\

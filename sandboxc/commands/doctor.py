@@ -3,12 +3,12 @@
 import os
 import sys
 from argparse import Namespace
-from typing import Any
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN, FINDINGS
 from sandboxc.policy import NETWORK_MODES
+from sandboxc.records import Any
 
 _EXAMPLE = """\
 sandboxc doctor

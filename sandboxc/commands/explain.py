@@ -1,11 +1,11 @@
 """``sandboxc explain``: the page of a code."""
 
 from argparse import Namespace
-from typing import Any
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
+from sandboxc.records import Any
 
 
 def add_parser(commands: Any) -> None:

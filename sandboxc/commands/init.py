@@ -1,11 +1,11 @@
 """``sandboxc init``: a commented policy to start from."""
 
 from argparse import Namespace
-from typing import Any
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
+from sandboxc.records import Any
 
 _EXAMPLE = """\
 sandboxc init

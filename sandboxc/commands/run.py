@@ -4,9 +4,8 @@ This is on the way of every confined run, so its options are a small table that 
 the help and the completion scripts through argparse, which a run itself does not import.
 """
 
-from typing import Any, NamedTuple
-
 from sandboxc.exits import CLEAN, NOT_STARTED
+from sandboxc.records import Any, NamedTuple
 
 
 class Option(NamedTuple):

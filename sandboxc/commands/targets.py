@@ -1,12 +1,12 @@
 """``sandboxc targets``: the support matrix, from the capability tables of the emitters."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_facts, add_output
 from sandboxc.commands._inputs import facts
 from sandboxc.exits import CLEAN
+from sandboxc.records import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandboxc.capability import Row, Table

@@ -1,13 +1,13 @@
 """``sandboxc why``: what is allowed on a path, which line decided, which it beat, and what each target does there."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sandboxc import console
 from sandboxc.commands._arguments import add, add_binds, add_facts, add_output
 from sandboxc.commands._inputs import binds, facts, host_values
 from sandboxc.exits import CLEAN
 from sandboxc.policy import OPERATIONS, OSES, TARGET_OS, TARGETS
+from sandboxc.records import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from sandboxc.ask import Question

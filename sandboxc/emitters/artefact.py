@@ -1,10 +1,10 @@
 """What every emitter takes and returns."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sandboxc.losses import Loss
 from sandboxc.policy import Waiver
+from sandboxc.records import NamedTuple
 
 
 class Options(NamedTuple):

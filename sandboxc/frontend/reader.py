@@ -3,12 +3,12 @@
 import re
 from collections.abc import Collection, Iterable
 from collections.abc import Mapping as AbstractMapping
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, Label, error
 from sandboxc.frontend.yaml_nodes import Mapping, Node, Scalar, Sequence
 from sandboxc.places import nearest_help
 from sandboxc.policy import Word
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 #: How many errors are reported before the rest of the policy is left unread.

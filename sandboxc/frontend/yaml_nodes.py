@@ -8,9 +8,9 @@ the parser's events with a stack of our own, so no input can make it recurse.
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, Label, error, ordered
+from sandboxc.records import NamedTuple
 from sandboxc.source import SourceFile, Span
 
 MAX_BYTES = 1 << 20

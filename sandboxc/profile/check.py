@@ -1,7 +1,6 @@
 """Whether a profile still says what its policy says."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sandboxc import facts, presets
 from sandboxc._version import VERSION
@@ -10,6 +9,7 @@ from sandboxc.diagnostics import Diagnostic, error
 from sandboxc.policy import Policy
 from sandboxc.profile.load import MANIFEST, Profile
 from sandboxc.profile.write import profile_files
+from sandboxc.records import NamedTuple
 
 
 class Freshness(NamedTuple):

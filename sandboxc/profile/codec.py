@@ -9,7 +9,6 @@ A span is an array: the number of its source file in the list of sources, then l
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
 
 from sandboxc.globs import Glob
 from sandboxc.layers import ORIGINS, Ceiling, Layer, Layers, ProtectedName, SocketRule
@@ -26,6 +25,7 @@ from sandboxc.policy import (
     Waiver,
     Word,
 )
+from sandboxc.records import Any, NamedTuple, TypeVar
 from sandboxc.source import Span
 
 #: The newest form that this code reads and the one that it writes.

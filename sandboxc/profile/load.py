@@ -7,7 +7,6 @@ following links, and what was verified is what is used.
 
 import os
 import stat
-from typing import Any, NamedTuple
 
 from sandboxc._version import VERSION
 from sandboxc.diagnostics import Diagnostic, PolicyError, error
@@ -18,6 +17,7 @@ from sandboxc.places import BUILTIN_PARAMETERS, INTERNAL_PARAMETERS, PARAMETER_N
 from sandboxc.policy import MACOS_BASES, OSES, TARGETS, WINDOWS_READS
 from sandboxc.profile import codec
 from sandboxc.profile.codec import FORMAT_VERSION, Malformed, Stored
+from sandboxc.records import Any, NamedTuple
 
 MANIFEST = "manifest.json"
 LAYERS = "layers.json"

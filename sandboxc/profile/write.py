@@ -6,7 +6,6 @@ feed, and no clock, host path or random tag takes part.
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from sandboxc import facts, presets
 from sandboxc._version import VERSION
@@ -16,6 +15,7 @@ from sandboxc.digests import sha256_hex
 from sandboxc.losses import Loss, enforcement
 from sandboxc.places import BUILTIN_PARAMETERS, INTERNAL_PARAMETERS
 from sandboxc.profile.codec import FORMAT_VERSION, encode_loss, encode_place, encode_stack, encode_waiver
+from sandboxc.records import Any
 
 MANIFEST = "manifest.json"
 LAYERS = "layers.json"

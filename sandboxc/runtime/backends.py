@@ -8,15 +8,16 @@ assumed from a version number or from another set of namespaces.
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
 
 from sandboxc.diagnostics import Diagnostic, error, has_errors
 from sandboxc.facts import Facts
 from sandboxc.losses import NARROWER, Loss, enforcement
 from sandboxc.policy import Waiver
+from sandboxc.records import NamedTuple, Protocol
 from sandboxc.runtime.session import Session
 
 CAP_DAC_OVERRIDE = 1 << 1  # capabilities(7)
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"  # where PATH is not set, as shells have it
 
 
 class Unusable(Exception):
@@ -80,7 +81,7 @@ class Bwrap:
 
         self._session = session
         try:
-            self._runner = find_runner(environ.get("PATH", ""), session.resolved.access, os.geteuid())
+            self._runner = find_runner(environ.get("PATH") or DEFAULT_PATH, session.resolved.access, os.geteuid())
         except RunnerError as fault:
             raise Unusable(str(fault)) from None
         self._host = Host(session.cwd, "--disable-userns" in self._runner.options, covers=proc_covers())
@@ -123,7 +124,8 @@ class Bwrap:
         session = self._session
         outcome = run_bwrap(self._runner, self.plan, command, env=env, state_dir=session.state, temp=session.temp)
         if outcome.started or outcome.stage in ("lookup", "exec", "cwd"):
-            return Ended(outcome.code, outcome.started, outcome.message, outcome.occupied, outcome.left)
+            message = f"{outcome.message}; pass `--cwd DIR`" if outcome.stage == "cwd" else outcome.message
+            return Ended(outcome.code, outcome.started, message, outcome.occupied, outcome.left)
         if outcome.stage == "stale":
             raise Stale(outcome.message)
         if outcome.stage in ("spawn", "setup") and self._explain():

@@ -25,10 +25,10 @@ import select
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from sandboxc import seccomp
 from sandboxc.emitters.bwrap.plan import BIND, MASK, RO_BIND, SOCKET_MASK, TMPFS, BwrapPlan, Op, groups
+from sandboxc.records import NamedTuple
 from sandboxc.runtime import linux, mounts, occupants
 from sandboxc.runtime.bwrap_runner import Runner, high, spawn
 
@@ -80,6 +80,7 @@ def run_bwrap(
         temp: the path of the private temp directory of the run, to be made; empty for none.
     """
     held: occupants.Held | None = None
+    plan = _reachable(plan)
     run = _Run(runner, plan, command, env)
     try:
         run.check_standard()
@@ -92,6 +93,26 @@ def run_bwrap(
         left = _let_go(state_dir, held)
     names = tuple(item.path for item in plan.occupants)
     return outcome._replace(occupied=names if held else (), left=left)
+
+
+def _reachable(plan: BwrapPlan) -> BwrapPlan:
+    """Return the plan without the occupants of directories where neither this user nor, so, the command can write."""
+    out: set[str] = set()
+    for item in plan.occupants:
+        parent = item.path.rpartition("/")[0] or "/"
+        try:
+            mine = os.lstat(parent).st_uid == os.geteuid()
+            sealed = bool(os.statvfs(parent).f_flag & os.ST_RDONLY)
+        except OSError:
+            continue  # occupying will say what is wrong
+        if sealed or (not mine and not os.access(parent, os.W_OK | os.X_OK)):
+            out.add(item.path)
+    if not out:
+        return plan
+    return plan._replace(
+        occupants=tuple(item for item in plan.occupants if item.path not in out),
+        ops=tuple(op for op in plan.ops if op.path not in out),
+    )
 
 
 def _hold(plan: BwrapPlan, state_dir: str, temp: str) -> occupants.Held | None:

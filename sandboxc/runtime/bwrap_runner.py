@@ -14,13 +14,31 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, NoReturn
 
 from sandboxc import seccomp
 from sandboxc.policy import ALLOW_ALL, DENY, WRITE, Network
+from sandboxc.records import NamedTuple, NoReturn
 from sandboxc.runtime import linux
 
 NEEDED = ("--bind-fd", "--ro-bind-fd", "--args", "--json-status-fd", "--block-fd", "--ro-bind-data", "--perms")
+#: Variables that make the loader or libc open files (ld.so(8), "secure-execution mode"): they reach the command
+#: through ``--setenv``, because what they name may lie where an earlier run could write, and bwrap is not confined.
+LOADER_VARIABLES = frozenset(
+    (
+        "GCONV_PATH",
+        "GETCONF_DIR",
+        "GLIBC_TUNABLES",
+        "HOSTALIASES",
+        "LOCALDOMAIN",
+        "LOCPATH",
+        "NIS_PATH",
+        "NLSPATH",
+        "RESOLV_HOST_CONF",
+        "RES_OPTIONS",
+        "TZDIR",
+    )
+)
+LOADER_PREFIXES = ("LD_", "MALLOC_", "DYLD_")
 SCOPE_ABSTRACT = 1  # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, linux/landlock.h
 
 
@@ -181,6 +199,8 @@ def spawn(
         OSError: the process could not be made, or something failed in it before bwrap ran.
     """
     linux.load()
+    env, held_back = _for_bwrap(env)
+    options = [*options, *(word for name in held_back for word in ("--setenv", name, held_back[name]))]
     own = [memory_file("seccomp", program)] if program and runner.setuid else []
     options = [*options, *(word for fd in own for word in ("--seccomp", str(fd)))]
     words = b"".join(os.fsencode(word) + b"\0" for word in options)
@@ -202,6 +222,16 @@ def spawn(
         number, _, what = fault.decode("utf-8", "replace").partition(" ")
         raise OSError(int(number), os.strerror(int(number)), what)
     return pid
+
+
+def _for_bwrap(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the environment in two parts: what bwrap may see itself, and what only its command gets."""
+    plain: dict[str, str] = {}
+    held_back: dict[str, str] = {}
+    for name, value in env.items():
+        apart = name in LOADER_VARIABLES or name.startswith(LOADER_PREFIXES)
+        (held_back if apart else plain)[name] = value
+    return plain, held_back
 
 
 def _become(

@@ -3,9 +3,9 @@
 import os
 import stat
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, error
+from sandboxc.records import NamedTuple
 
 
 class Surroundings(NamedTuple):

@@ -7,9 +7,9 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any, NamedTuple
 
 from sandboxc import landlock_abi, seccomp
+from sandboxc.records import Any, NamedTuple
 from sandboxc.runtime import landlock_exec, linux
 
 SETUP_FAILED = 125

@@ -32,9 +32,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
 
 from sandboxc import landlock_abi
+from sandboxc.records import Any, NamedTuple, NoReturn
 from sandboxc.runtime import linux
 
 _ENOENT, _ENOTDIR, _ELOOP, _EOPNOTSUPP, _ESTALE = 2, 20, 40, 95, 116

@@ -9,7 +9,8 @@ nothing does not pay for it.
 import os
 import struct
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+
+from sandboxc.records import Any, NamedTuple
 
 # asm/unistd_64.h for x86_64; asm-generic/unistd.h for aarch64. From number 424 on both are the same.
 _COMMON = {

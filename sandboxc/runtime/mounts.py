@@ -37,8 +37,8 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple, NoReturn
 
+from sandboxc.records import NamedTuple, NoReturn
 from sandboxc.runtime import linux
 
 Step = tuple[str | int, ...]

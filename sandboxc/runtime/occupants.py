@@ -31,8 +31,8 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
 
+from sandboxc.records import Any, NamedTuple
 from sandboxc.runtime import linux
 
 SENTINEL = 981173106

@@ -6,12 +6,12 @@ Everything that goes wrong before the command starts ends with exit code 125; th
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, PolicyError, error
 from sandboxc.exits import NOT_STARTED
 from sandboxc.losses import Loss, enforcement
 from sandboxc.policy import DANGER_FULL_ACCESS
+from sandboxc.records import NamedTuple
 from sandboxc.runtime.backends import BACKENDS, Backend, Ended, Refused, Stale, Unusable, check
 from sandboxc.runtime.session import Session, prepare
 from sandboxc.runtime.subject import Subject, from_policy, from_profile

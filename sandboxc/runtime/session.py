@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sandboxc.binding import bind_values, missing_parameters, used_parameters
 from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors
 from sandboxc.layers import MODE, PROTECTED, Index, Layer, Layers, bind, ordered
 from sandboxc.places import POSIX, RUN_BASE, RUN_TMP, Place, posix
 from sandboxc.policy import DENY, WRITE
+from sandboxc.records import NamedTuple
 from sandboxc.runtime import host
 from sandboxc.runtime.hostlook import HostLook
 from sandboxc.runtime.occupants import standing
@@ -54,14 +54,14 @@ def prepare(
     """
     around = host.surroundings(environ, cwd)
     problems = list(around.diagnostics)
-    given = {**around.values, **_read_from(subject), **binds}
+    given = {**_literal({**around.values, **_read_from(subject)}), **binds}
     bound = bind_values(given, subject.defaults, subject.declared, POSIX)
     problems += bound.diagnostics
     problems += missing_parameters(subject.stack, {**bound.values, **_NOWHERE})
     if has_errors(problems):
         raise PolicyError(problems)
     try:
-        state = host.state_directory(given["home"], environ)
+        state = host.state_directory(bound.values["home"].text(), environ)
         base = host.run_base(environ, state, _opens_tmp(subject.stack, bound.values))
     except host.BaseError as fault:
         raise PolicyError([error("SBX723", str(fault), help="remove it, or set XDG_RUNTIME_DIR")]) from None
@@ -86,6 +86,11 @@ _NOWHERE = {RUN_BASE: posix("/"), RUN_TMP: posix("/")}
 def _opens_tmp(stack: Layers, places: Mapping[str, Place]) -> bool:
     """Return whether the policy makes /tmp itself writable, so that a base there would be a carve-out."""
     return Index(bind(stack, places)).access(posix("/tmp")) == WRITE  # noqa: S108
+
+
+def _literal(values: Mapping[str, str]) -> dict[str, str]:
+    """Return paths of this host as the texts that parameter values are, in which a dollar sign is written twice."""
+    return {name: path.replace("$", "$$") for name, path in values.items()}
 
 
 def _read_from(subject: Subject) -> dict[str, str]:

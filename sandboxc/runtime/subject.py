@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, error
 from sandboxc.emitters.artefact import Options
 from sandboxc.layers import Layers
 from sandboxc.places import Place
+from sandboxc.records import NamedTuple
 from sandboxc.source import SourceFile
 
 

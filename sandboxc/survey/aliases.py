@@ -1,11 +1,11 @@
 """Other names of protected objects: hard links in writable trees, and second mounts of one file system."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from sandboxc.layers import Index, Layer, Layers
 from sandboxc.places import Place, posix
 from sandboxc.policy import DENY, READ, WRITE
+from sandboxc.records import NamedTuple
 from sandboxc.survey.look import DIRECTORY, FILE, Look, Mount, Name, Walker
 from sandboxc.survey.walk import VIEWS, Found, inside
 

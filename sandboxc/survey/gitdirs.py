@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from sandboxc.records import NamedTuple
 from sandboxc.survey.look import DIRECTORY, FILE, Look, Walker
 
 MAX_INCLUDES = 10  # git gives up at this depth too

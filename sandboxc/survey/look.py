@@ -1,7 +1,8 @@
 """What a survey may ask about a file system, and an answerer that reads it from a JSON tree."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+
+from sandboxc.records import Any, NamedTuple, Protocol
 
 DIRECTORY = "directory"
 FILE = "file"

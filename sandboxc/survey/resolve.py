@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, Label, error, note
 from sandboxc.globs import Glob
@@ -19,6 +18,7 @@ from sandboxc.layers import (
 )
 from sandboxc.places import Place, posix
 from sandboxc.policy import CONNECT, DENY, WRITE, Network
+from sandboxc.records import NamedTuple
 from sandboxc.survey.aliases import Override, linked_names, mounted_names
 from sandboxc.survey.gitdirs import Repository
 from sandboxc.survey.links import Links
@@ -181,12 +181,15 @@ class _Survey:
             if layer.access == WRITE and isinstance(layer.where, Place) and not layer.private:
                 path = layer.where.text()
                 node = self.walker.node(path)
-                if node is not None and node.kind == DIRECTORY:
+                if path != "/" and node is not None and node.kind == DIRECTORY:
                     roots.append(path)
         return roots
 
     def _note_limits(self, found: Found, stack: Layers) -> None:
         self.incomplete += [f"`{path}` cannot be listed" for path in found.unlisted]
+        if any(layer.access == WRITE and layer.where == posix("/") for layer in stack.layers):
+            words = "`/` is writable: repositories and second names are looked for below the other writable roots only"
+            self.incomplete.append(words)
         if not found.exhausted:
             return
         self.incomplete.append("a writable tree holds more names than one look may read")

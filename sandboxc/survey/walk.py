@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from sandboxc import globs
 from sandboxc.globs import ANY_DEPTH, Glob
 from sandboxc.layers import Layer
+from sandboxc.records import NamedTuple
 from sandboxc.survey.gitdirs import is_bare
 from sandboxc.survey.look import ABSENT, DIRECTORY, LINK, SOCKET, Look, Name, Walker
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sandboxc.bound import bind_stack
 from sandboxc.compile import Compilation, compile_policy, options_of
-from sandboxc.diagnostics import Diagnostic, PolicyError, has_errors, ordered
+from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors, ordered
 from sandboxc.emitters import bwrap, landlock, windows
 from sandboxc.emitters.windows.settle import DescribedTree
 from sandboxc.facts import Facts, from_data
@@ -206,10 +206,21 @@ def make(case: Case, policy: Policy | None = None) -> Made:
                 continue
             if final is not None:
                 texts[target], occurring[target], more = final
+                more += refusals(occurring[target], case.policy)
                 problems += more
                 if has_errors(more):
                     del texts[target]
     return Made(compilation, texts, losses, occurring, ordered(problems))
+
+
+def refusals(losses: Iterable[Loss], policy: Policy) -> list[Diagnostic]:
+    """Return an error for each loss that occurs in a world and stops the binding there (design section 4)."""
+    waived = {(waiver.loss, waiver.target, waiver.at.value) for waiver in policy.waivers}
+    return [
+        error(loss.code, f"{loss.target}: {loss.message} ({loss.kind}) at `{loss.at}`", loss.span)
+        for loss in dict.fromkeys(losses)
+        if loss.stops and (loss.code, loss.target, loss.at) not in waived
+    ]
 
 
 def _final(case: Case, compilation: Compilation, target: str) -> tuple[str, tuple[Loss, ...], list[Diagnostic]] | None:
@@ -271,7 +282,10 @@ def report(case: Case, made: Made) -> str:
         losses = made.losses[target]
         out.append(f"-- {target}: {enforcement(losses)}")
         out += [_loss_line(loss) for loss in sorted(set(losses), key=lambda loss: (loss.code, loss.at, loss.kind))]
-        there = sorted(set(made.occurring.get(target, ())), key=lambda loss: (loss.code, loss.at, loss.kind))
+        there = sorted(
+            {loss for loss in made.occurring.get(target, ()) if not loss.standing},
+            key=lambda loss: (loss.code, loss.at, loss.kind),
+        )
         out += [f"   in this world:{_loss_line(loss)[2:]}" for loss in there]
     return "\n".join(out) + "\n"
 

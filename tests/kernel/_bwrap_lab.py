@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -272,6 +273,20 @@ def usable() -> bool:
     with contextlib.suppress(Exception):
         return probe(runner(lambda path: "read")).usable
     return False
+
+
+def wait_for(path: str, seconds: float = 10.0) -> None:
+    """Return when a path exists; fail when it does not come."""
+    end = time.monotonic() + seconds
+    while not os.path.lexists(path):
+        assert time.monotonic() < end, path
+        time.sleep(0.01)
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(word) for word in file.read().split()]
 
 
 class Verdicts:

@@ -27,15 +27,15 @@ def _generator() -> ModuleType:
 GENERATOR = _generator()
 CASES: list[tuple[str, bytes]] = list(GENERATOR.cases())
 CODE = re.compile(r"SBX[123][0-9][0-9]\Z")
-SECONDS = 2.0
+SECONDS = 2.0  # of processor time, so that a busy machine does not decide
 
 
 def check(data: bytes) -> tuple[Any, ...]:
     """Read bytes as a policy; return the diagnostics after checking what holds for all of them."""
-    start = time.perf_counter()
+    start = time.process_time()
     policy, found, sources = load_bytes("p.yaml", data)
     text = render(found, sources)
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     assert (policy is None) == any(item.is_error for item in found)
     for item in found:
         assert CODE.match(item.code)

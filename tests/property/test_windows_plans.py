@@ -308,3 +308,33 @@ def test_a_repository_under_the_presets(symbolic: bool) -> None:
     assert [item for item in ALLOWED if not ask(*item, tree, box)] == []
     assert [item for item in REFUSED if ask(*item, tree, box)] == []
     assert all(ask("read", node.path, tree, box) for node in list(tree.nodes.values()))
+
+
+def test_strict_reads_on_a_machine_as_windows_lays_it_out() -> None:
+    """What Users may read starts programs, the home stays closed but for its entries, and shared folders stay open."""
+    tree = judge.Tree("C:\\", "O:SYG:SYD:(A;OICI;0x1f01ff;;;SY)(A;OICI;0x1200a9;;;BU)")
+    tree.add("C:\\Windows", directory=True)
+    tree.add("C:\\Windows\\cmd.exe")
+    tree.add("C:\\shared", directory=True, sddl="O:SYG:SYD:P(A;OICI;0x1f01ff;;;SY)(A;OICI;0x1301bf;;;BU)")
+    tree.add("C:\\Users", directory=True)
+    own = f"O:{NORMAL[0]}G:{NORMAL[0]}D:P(A;OICI;0x1f01ff;;;SY)(A;OICI;0x1f01ff;;;{NORMAL[0]})"
+    tree.add("C:\\Users\\u", directory=True, sddl=own)
+    for name in ("secret", "tools", "w"):
+        tree.add(f"C:\\Users\\u\\{name}", directory=True)
+        tree.add(f"C:\\Users\\u\\{name}\\f")
+    layers = [
+        Layer(place("C:\\Users\\u\\w"), WRITE, MODE, "workspace"),
+        Layer(place("C:\\Users\\u\\tools"), READ, ENTRY),
+    ]
+    stack = stack_of([*layers, Layer(place("C:\\Windows"), READ, MODE, "system:C:/Windows")], DENY)
+    artefact = finalise(stack, FACTS, Options(windows_reads="strict"), look(tree), with_scripts=False)
+    plan = plan_of(artefact)
+    judge.apply_plan(tree, plan)
+    box = token(plan)
+    reads = {path for path in ("Windows\\cmd.exe", "Users\\u\\w\\f", "Users\\u\\tools\\f", "Users\\u\\secret\\f")
+             if ask("read", f"C:\\{path}", tree, box)}  # fmt: skip
+    assert reads == {"Windows\\cmd.exe", "Users\\u\\w\\f", "Users\\u\\tools\\f"}
+    writes = [node.path for node in tree.nodes.values() if ask("write", node.path, tree, box)]
+    assert writes == ["C:\\shared", "C:\\Users\\u\\w", "C:\\Users\\u\\w\\f"]
+    assert [loss.kind for loss in artefact.losses if loss.code == "SBX471" and loss.standing] == ["wider"]
+    assert not [step for step in plan["steps"] if step["path"] == "C:\\Windows"]

@@ -99,11 +99,14 @@ def _inside(path: str, root: str, strictly: bool) -> bool:
 def bound_plan(plan: Mapping[str, Any], values: Mapping[str, str], tree: judge.Tree) -> dict[str, Any]:
     """A symbolic plan as the apply script reads it: conditions settled, the entry chosen by what is there."""
     steps: list[dict[str, Any]] = []
+    gone = tuple("${" + name + "}" for name in plan["optional"] if name not in values)
     for step in plan["steps"]:
+        if step["path"].startswith(gone):
+            continue
         path = bound_path(step["path"], values)
-        roots = [bound_path(root, values) for root in step.get("below", ())]
+        roots = [bound_path(root, values) for root in step.get("below", ()) if not root.startswith(gone)]
         around = [root for root in roots if _inside(path, root, step.get("strictly", False))]
-        if roots and not around:
+        if "below" in step and not around:
             continue
         paths = [path]
         if step.get("chain"):

@@ -26,6 +26,7 @@ from tests.judges.seatbelt import Endpoint, Profile, SbplError, compile_regex, d
 
 pytestmark = pytest.mark.skipif(shutil.which("tinyscheme") is None, reason="needs tinyscheme")
 
+FOLDING = Facts()
 W, H = "/Users/me/w", "/Users/me"
 VALUES = {
     "WORKSPACE": W,
@@ -34,10 +35,13 @@ VALUES = {
     "RUN_BASE": "/private/tmp/sbx",
     "TMP": "/private/tmp/t",
 }
-BARE = "sandboxc: 1\ntargets: [seatbelt]\nmode: workspace-write\nhidden: {preset: none, reason: test}\nprotected: {preset: none, reason: test}\n"
+BARE = (
+    "sandboxc: 1\ntargets: [seatbelt]\nmode: workspace-write\n"
+    "hidden: {preset: none, reason: test}\nprotected: {preset: none, reason: test}\n"
+)
 
 
-def compiled(text: str, facts: Facts = Facts(), **options: Any) -> Artefact:
+def compiled(text: str, facts: Facts = FOLDING, **options: Any) -> Artefact:
     """The artefact of a policy text."""
     loaded = load_bytes("policy.yaml", text.encode())
     assert loaded.policy is not None, loaded.diagnostics
@@ -50,7 +54,7 @@ def compiled(text: str, facts: Facts = Facts(), **options: Any) -> Artefact:
     return emit(lowered.layers, facts, Options(**options))
 
 
-def profile(text: str, values: dict[str, str] | None = None, facts: Facts = Facts(), **options: Any) -> Profile:
+def profile(text: str, values: dict[str, str] | None = None, facts: Facts = FOLDING, **options: Any) -> Profile:
     """The rules of a policy text under these parameter values."""
     return read_profile(compiled(text, facts, **options).native, VALUES | (values or {}))
 
@@ -187,16 +191,16 @@ def test_exceptions() -> None:
     assert not ask(found, "file-read-data", f"{W}/.env/example/x")
 
 
-@pytest.mark.parametrize(
-    "component",
-    ["*", "?", "a*b", "[abc]", "[!abc]", "[a-c]x", "[]]", "[!]]", "[a-]", "[^]", "[!A-z]", "[é-ü]", "[!é]", "é?", "a.b+c", "\\", "x[\\-^]"],
-)  # fmt: skip
+PATTERNS = r"* ? a*b [abc] [!abc] [a-c]x []] [!]] [a-] [^] [!A-z] [é-ü] [!é] é? a.b+c \ x[\-^]"
+NAMES = r"a b c d A ab axb AXB é ü z ö ] [ - ^ \ x\ x^ x] éx éé a.b+c aéb _ B cx Cx"
+
+
+@pytest.mark.parametrize("component", PATTERNS.split())
 @pytest.mark.parametrize("fold", [False, True])
 def test_component_patterns(component: str, fold: bool) -> None:
     """A component pattern's expression matches exactly the names that the pattern does."""
     found = compile_regex("^" + read_back(token(component, fold).regex) + "$")
-    names = r"a b c d A ab axb AXB é ü z ö ] [ - ^ \ x\ x^ x] éx éé a.b+c aéb _ B cx Cx"
-    for name in names.split():
+    for name in NAMES.split():
         expected = match_component(component, name, fold)
         assert (found.search(name.encode()) is not None) == expected, (component, name, token(component, fold))
 
@@ -272,7 +276,7 @@ def test_root_links() -> None:
 
 def test_metadata_of_ancestors() -> None:
     """A denied directory above something readable can be looked at but not listed; nothing else can."""
-    found = profile(BARE + "entries:\n  - {path: ~, access: deny}\n  - {path: ~/tools/ruby, access: read}\n")
+    found = profile(BARE + "entries:\n  - {path: ~/, access: deny}\n  - {path: ~/tools/ruby, access: read}\n")
     for path in (H, f"{H}/tools"):
         assert ask(found, "file-read-metadata", path)
         assert not ask(found, "file-read-data", path)
@@ -454,10 +458,12 @@ def test_no_confinement() -> None:
 
 def test_parameters_and_definitions() -> None:
     """The names that a profile reads are listed, and a bound stack reads none."""
-    lowered = lower(load_bytes("p.yaml", b"sandboxc: 1\nmode: workspace-write\n").policy, "macos").value  # type: ignore[arg-type]
+    policy = load_bytes("p.yaml", b"sandboxc: 1\nmode: workspace-write\n").policy
+    assert policy is not None
+    lowered = lower(policy, "macos").value
     assert lowered is not None
     names = parameters(lowered.layers)
-    assert names == ("DOCKER_SOCK", "HOME", "RUN_BASE", "SSH_AUTH_SOCK", "WORKSPACE")
+    assert {"DOCKER_SOCK", "HOME", "RUN_BASE", "SSH_AUTH_SOCK", "WORKSPACE"} <= set(names) and "RUN_TMP" not in names
     text = emit(lowered.layers, Facts(), Options()).native
     assert set(re.findall(r'sbx-root "([A-Z_]+)"', text)) == set(names)
     places = {"home": posix(H), "workspace": posix(W), "run-base": posix("/private/tmp/sbx")}

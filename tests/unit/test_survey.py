@@ -478,6 +478,16 @@ def test_pattern_at_the_workspace_itself() -> None:
     assert at(found, "/srv/ws/a") == READ
 
 
+def test_a_writable_root_of_everything() -> None:
+    """With `/` writable the other roots are looked through, `/` itself is not, and that is said."""
+    tree = {**git_dir("/w/.git"), **git_dir("/srv/r/.git"), "/srv/.env": FILE}
+    lines = ("{path: /, access: write}", '{glob: "**/.env", access: deny, within: writable}')
+    found = survey(entries(*lines, head=HEAD), tree)
+    assert [item.top for item in found.repositories] == ["/w"]
+    assert at(found, "/srv/.env") == DENY
+    assert any("`/` is writable" in words for words in found.incomplete)
+
+
 def test_roots_that_only_a_pattern_brings() -> None:
     """A directory made writable by a pattern is looked through like any root: sockets, repositories, patterns."""
     tree = {"/srv/a/build/s.sock": SOCKET, "/srv/a/build/n/.git/HEAD": FILE, "/srv/a/build/n/.git/hooks": DIR}

@@ -6,8 +6,6 @@ directory between a writable root and a stricter place is bound onto itself, so 
 from under that place.
 """
 
-from typing import NamedTuple
-
 from sandboxc.capability import Table
 from sandboxc.diagnostics import Diagnostic, error, note
 from sandboxc.emitters.artefact import Options
@@ -39,6 +37,7 @@ from sandboxc.layers import APPROVAL, ENTRY, RANK, RESTRICTION, Layer
 from sandboxc.losses import Loss
 from sandboxc.places import Place
 from sandboxc.policy import ALLOW_ALL, DANGER_FULL_ACCESS, DENY, READ, WRITE
+from sandboxc.records import NamedTuple
 from sandboxc.seccomp import ARCHES
 from sandboxc.survey import Node, Resolved, Site
 from sandboxc.survey.look import ABSENT, DIRECTORY, LINK
@@ -413,7 +412,7 @@ def pinned_ancestors(site: Site) -> int:
     head, _, tail = text.partition("/")
     parts = tail.split("/")
     literal = head != "**" or "**" in site.path.split("/")
-    if literal or not tail or "**" in parts or any(char in tail for char in "{}"):
+    if literal or not tail or "**" in parts or (len(parts) > 1 and any(char in tail for char in "{}")):
         return -1
     return len(parts) - 1
 

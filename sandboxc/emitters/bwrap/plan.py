@@ -7,11 +7,11 @@ run (``--bind-fd``) or by path for a person (``--bind``).
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
 
 from sandboxc.diagnostics import Diagnostic
 from sandboxc.losses import Loss
 from sandboxc.policy import ALLOW_ALL, Network
+from sandboxc.records import Any, NamedTuple
 from sandboxc.survey import Node
 
 FORMAT_VERSION = 1

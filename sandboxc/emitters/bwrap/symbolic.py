@@ -6,8 +6,6 @@ each run by ``finalise``; the plan's ``depends`` says, place by place, what was 
 a place is absent.
 """
 
-from typing import Any
-
 from sandboxc import seccomp
 from sandboxc.binding import used_parameters
 from sandboxc.emitters.artefact import Artefact, Options
@@ -20,6 +18,7 @@ from sandboxc.globs import Glob
 from sandboxc.layers import Layer, Layers, bind
 from sandboxc.places import RUN_BASE, RUN_TMP, Place
 from sandboxc.policy import DENY, WRITE
+from sandboxc.records import Any
 from sandboxc.survey import Resolved, Site, TreeLook, resolve
 from sandboxc.survey.look import DIRECTORY, FILE, SOCKET
 

@@ -4,12 +4,11 @@ Each feature has a row for the lowest ABI that it holds from; the newest row at 
 What the rights mean and which ABI brought them is in ``sandboxc.landlock_abi``.
 """
 
-from typing import NamedTuple
-
 from sandboxc import capability
 from sandboxc.capability import EXACT, Row
 from sandboxc.facts import Facts
 from sandboxc.losses import NARROWER, SNAPSHOT, UNENFORCED, WIDER
+from sandboxc.records import NamedTuple
 
 TARGET = "landlock"
 

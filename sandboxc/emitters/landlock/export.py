@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from sandboxc import landlock_abi
 from sandboxc.emitters.landlock.finalise import LandlockPlan
+from sandboxc.records import Any
 
 #: The newest ABI whose every right that format has a name for.
 NEWEST_ABI = 8

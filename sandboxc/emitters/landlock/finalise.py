@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
 
 from sandboxc import landlock_abi, seccomp
 from sandboxc.capability import Table
@@ -33,6 +32,7 @@ from sandboxc.facts import Facts
 from sandboxc.layers import stricter
 from sandboxc.losses import Loss
 from sandboxc.policy import DANGER_FULL_ACCESS, DENY, READ, WRITE
+from sandboxc.records import Any, NamedTuple
 from sandboxc.survey.look import DEVICE, DIRECTORY, FIFO, FILE, SOCKET, Look, Node
 from sandboxc.survey.resolve import Resolved, Site
 

@@ -1,13 +1,13 @@
 """The network part of a rule set: TCP and UDP rights, ports, and what they and the companion cannot hold."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sandboxc import landlock_abi
 from sandboxc.capability import Table
 from sandboxc.emitters.landlock.capability import AT_NETWORK
 from sandboxc.losses import Loss
 from sandboxc.policy import ALLOW_ALL, DENY, LOOPBACK, Network
+from sandboxc.records import NamedTuple
 
 
 class NetworkPart(NamedTuple):

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from sandboxc import landlock_abi, seccomp
 from sandboxc.capability import Table
@@ -26,6 +25,7 @@ from sandboxc.layers import Layer, Layers
 from sandboxc.losses import Loss
 from sandboxc.places import Place
 from sandboxc.policy import ACCESSES, ALLOW_ALL, BIND, CONNECT, DENY, READ, WRITE
+from sandboxc.records import Any
 
 PLAN_FILE = "landlock.json"
 

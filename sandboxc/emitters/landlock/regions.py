@@ -7,9 +7,9 @@ and list are expanded only along what is denied, rights to modify along read lay
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from sandboxc.layers import Layer
+from sandboxc.records import NamedTuple
 from sandboxc.survey.look import DEVICE, DIRECTORY, LINK, SOCKET, Look, Node
 
 READING, LISTING, MODIFYING = 0, 1, 2

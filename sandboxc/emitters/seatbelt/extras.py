@@ -1,7 +1,6 @@
 """What the profile adds to the layers of a policy: the views, the base, named services, later repositories."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
 
 from sandboxc import packaged
 from sandboxc.diagnostics import Diagnostic, error
@@ -12,6 +11,7 @@ from sandboxc.globs import ANY_DEPTH, Glob
 from sandboxc.layers import ENTRY, MODE, PROTECTED, Layer, Layers, lock_conflicts, ordered
 from sandboxc.places import POSIX, Place, Spelled, parse_place
 from sandboxc.policy import DENY, READ, WRITE
+from sandboxc.records import Any, NamedTuple
 
 #: Services that let something outside the sandbox act for whoever is inside.
 BROKERS = ("open-urls", "process-tools", "terminal")
@@ -122,7 +122,8 @@ def collect(stack: Layers, options: Options) -> Extras:
 def plant(forest: Forest, stack: Layers, options: Options, extras: Extras, ceiling: bool) -> None:
     """Note the places of the views, and (in the stack itself, not in a ceiling) of the base and the services.
 
-    A read that the base or a service adds says nothing about writing.
+    A read that the base or a service adds says nothing about writing. What the base reads stays a mark, because the
+    profile opens it only where no layer above it denies.
     """
     base = packaged.data("macos_base")
     view = score(MODE, DENY, True)
@@ -137,12 +138,11 @@ def plant(forest: Forest, stack: Layers, options: Options, extras: Extras, ceili
         forest.place(_parsed(path), Scores(NONE, NONE), "stat")
     if ceiling:
         return
-    read = Scores(score(MODE, READ, True), NONE)
     for item in base["reads"] if options.macos_base != "open" else ():
         if item["kind"] == "node":
             forest.place(_place(item), Scores(NONE, NONE), "node")
         elif stack.baseline == DENY:
-            forest.place(_place(item), read)
+            forest.place(_place(item), Scores(NONE, NONE), "base")
     for service in _services(options):
         for item in service["reads"]:
             forest.place(_place(item), Scores(score(ENTRY, READ, True), NONE))

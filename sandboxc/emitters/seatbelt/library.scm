@@ -326,6 +326,8 @@
                 (set! score (sbx-max score (car item)))
                 (if (sbx-grants? (car item)) (set! granted #t) (set! denied #t)))))
         running)
+      (if (and (not sbx-writing) (not refused) (sbx-has? 'base marks))
+          (set! score (sbx-max score 4)))
       (let ((layered (not (< score 0))))
         (let ((now (if layered (sbx-grants? score) allowed)))
           (let ((changed (not (eq? now allowed)))

@@ -5,9 +5,9 @@ and ``^``, which no bracket class can hold in every dialect. Letters become clas
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from sandboxc.emitters.seatbelt.printer import form, string
+from sandboxc.records import NamedTuple
 
 _LAST = 0x10FFFF
 _ESCAPED = "[\\^"

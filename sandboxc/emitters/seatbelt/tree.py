@@ -5,7 +5,6 @@ itself puts them together when it is loaded. What is known now, the places below
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from sandboxc.emitters.seatbelt.patterns import Token, fold_name, literal_regex, load_key, token, token_text
 from sandboxc.emitters.seatbelt.printer import MAX_LITERAL, form, quoted_list, string
@@ -13,6 +12,7 @@ from sandboxc.globs import ANY_DEPTH, Glob
 from sandboxc.layers import ORIGINS, Layer
 from sandboxc.places import Place
 from sandboxc.policy import DENY, READ, WRITE
+from sandboxc.records import NamedTuple
 
 NONE = -1
 _STRICTNESS = {WRITE: 0, READ: 1, DENY: 2}

@@ -1,7 +1,6 @@
 """Which losses a stack has on Windows: every one is asked of the capability table."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from sandboxc.capability import Table
 from sandboxc.emitters.windows.plan import Plan, Seen
@@ -10,6 +9,7 @@ from sandboxc.layers import ENTRY, PROTECTED, Layer, Layers
 from sandboxc.losses import Loss
 from sandboxc.places import Place
 from sandboxc.policy import ALLOW_ALL, DENY, WRITE
+from sandboxc.records import NamedTuple
 from sandboxc.source import Span
 
 AT_BASELINE = "baseline"

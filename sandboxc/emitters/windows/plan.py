@@ -13,8 +13,8 @@ Where two parameters meet at one place, deny entries precede allow entries, so t
 than the layers, and exact once ``build`` has seen the bound stack, which settles such ties by origin first.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from sandboxc.diagnostics import Diagnostic, PolicyError, error
 from sandboxc.emitters.windows import sddl
@@ -24,6 +24,7 @@ from sandboxc.globs import ANY_DEPTH, Glob, match
 from sandboxc.layers import ENTRY, PROTECTED, Index, Layer, Layers
 from sandboxc.places import RUN_BASE, RUN_TMP, Place
 from sandboxc.policy import DENY, READ, WRITE
+from sandboxc.records import NamedTuple
 
 DIRECTORY = "directory"
 FILE = "file"
@@ -34,6 +35,8 @@ OCCUPY = "occupy"  # the path is made for the run, missing parents too
 OCCUPY_IN_PARENT = "occupy-in-parent"  # the same, but only where its directory exists
 HOME = Place("home", ())
 CREATE = "create"  # the path is made and stays
+
+_SYSTEM = re.compile(r"system:[A-Za-z]:")  # a preset's directory on a drive, not one in a home
 
 
 class Seen(NamedTuple):
@@ -309,9 +312,12 @@ class _Builder:
     def _readable(self, site: _Site) -> bool:
         """Return whether a place needs no read entry of its own.
 
-        That is so where a layer's entry opens the directory above, and, as long as parameters are open, for a
+        That is so for the system's own directories, which are open to all users and which only an administrator
+        could change, where a layer's entry opens the directory above, and, as long as parameters are open, for a
         protected name: it never opens what the layers around it do not.
         """
+        if site.layer is not None and _SYSTEM.match(site.layer.source):
+            return True
         if not self.settled:
             return site.layer is not None and site.layer.cap and self._key(site.place) not in self.plain
         if not site.place.parts:

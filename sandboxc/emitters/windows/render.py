@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any
 
 from sandboxc import packaged
 from sandboxc.emitters.artefact import Options
@@ -26,7 +25,8 @@ from sandboxc.facts import Facts
 from sandboxc.globs import Glob
 from sandboxc.layers import Layer, Layers
 from sandboxc.losses import Loss, apply_waivers
-from sandboxc.places import RUN_TMP, Place
+from sandboxc.places import BUILTIN_PARAMETERS, RUN_TMP, Place
+from sandboxc.records import Any
 
 FORMAT_VERSION = 1
 PLAN = "windows.json"
@@ -47,10 +47,17 @@ def plan_data(
         "token": _token(plan, stack, options.windows_reads, own if private else []),
         "sids": _sids(plan),
         "steps": [_step(step, number) for number, step in enumerate(plan.steps, 1)],
+        "optional": _optional(plan),
         "unexpanded": [] if expanded else _patterns(stack),
         "environment": {"TEMP": temp, "TMP": temp} if temp else {},
         "losses": [_loss(loss) for loss in apply_waivers(losses, options.waivers, TARGET).losses],
     }
+
+
+def _optional(plan: Plan) -> list[str]:
+    """Return the parameters whose steps are left out where they have no value."""
+    roots = {place.root for step in plan.steps for place in (step.place, *step.below)}
+    return sorted(root for root in roots if not BUILTIN_PARAMETERS.get(root, True))
 
 
 def _patterns(stack: Layers) -> list[str]:
@@ -217,6 +224,7 @@ def scripts(data: Mapping[str, Any], text: str) -> dict[str, str]:
     values = {
         "steps": [_script_step(step) for step in data["steps"]],
         "root_rule": quoted(ROOT_RULE),
+        "optional": _array(data["optional"]),
         "unexpanded": str(len(data["unexpanded"])),
         "roots": _array(item["path"] for item in data["sids"].values() if "path" in item),
         "plan": quoted(sha256(text.encode()).hexdigest()[:32]),

@@ -5,7 +5,7 @@ Masks are those of ``FILE_*`` and the standard rights of the Windows SDK. Two of
 ``FILE_GENERIC_WRITE`` is never refused: it holds READ_CONTROL and SYNCHRONIZE, without which plain reads fail.
 """
 
-from typing import NamedTuple
+from sandboxc.records import NamedTuple
 
 READ_DATA = 0x1
 WRITE_DATA = 0x2

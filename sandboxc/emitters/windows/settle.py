@@ -1,7 +1,6 @@
 """A bound stack meets one tree: links are followed, patterns expanded, repositories found, kinds told."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol
 
 from sandboxc import globs
 from sandboxc.diagnostics import Diagnostic, PolicyError, error
@@ -20,6 +19,7 @@ from sandboxc.layers import (
 )
 from sandboxc.places import WINDOWS, PathProblem, Place, Spelled, parse_place
 from sandboxc.policy import READ, WRITE
+from sandboxc.records import NamedTuple, Protocol
 
 LINK = "link"
 MAX_LINKS = 63  # reparse points that Windows follows in one path

@@ -111,6 +111,11 @@ def one_answer(profile: Profile, operation: str, path: str, fold: bool) -> bool:
     return answers.pop()
 
 
+def same(one: tuple[str, ...], other: tuple[str, ...], fold: bool) -> bool:
+    """Whether two lists of names are one to the volume."""
+    return [n.lower() if fold else n for n in one] == [n.lower() if fold else n for n in other]
+
+
 def matched(bound: Layers, parts: tuple[str, ...], fold: bool) -> set[str]:
     """The accesses of the patterns that match somewhere on the way to a place."""
     found = set()
@@ -119,8 +124,7 @@ def matched(bound: Layers, parts: tuple[str, ...], fold: bool) -> set[str]:
             where = layer.where
             if isinstance(where, Glob) and where.anchor is not None:
                 head = where.anchor.parts
-                below = [n.lower() for n in parts[: len(head)]] == [n.lower() for n in head]
-                if below and globs.match_prefix(where.pattern, parts[len(head) :], fold):
+                if same(parts[: len(head)], head, True) and globs.match_prefix(where.pattern, parts[len(head) :], fold):
                     found.add("cap" if layer.cap else layer.access)
     return found
 
@@ -152,16 +156,26 @@ def compare(seed: int, patterns: bool, fold: bool, ceilings: bool = False, paths
                 assert allowed or not answer, f"seed {seed}: {operation} {path} is wider"
             else:
                 assert answer == allowed, f"seed {seed}: {operation} {path}: {answer}, layers: {allowed}"
+        if not patterns:
+            reach = any(
+                index.access(layer.where) != "deny"
+                for each in (bound.layers, *(c.layers for c in bound.ceilings))
+                for layer in each
+                if isinstance(layer.where, Place) and len(layer.where.parts) > len(shown)
+                and same(layer.where.parts[: len(shown)], shown, fold)
+            )  # fmt: skip
+            look = one_answer(profile, "file-read-metadata", path, fold)
+            if len(shown) > 1 and not ceilings:  # the base lets /Users itself be looked at
+                assert look == (access != "deny" or reach), f"seed {seed}: metadata {path}"
         create = one_answer(profile, "file-write-create", path, fold)
         unlink = one_answer(profile, "file-write-unlink", path, fold)
-        key = [name.lower() if fold else name for name in shown]
         below = [
             layer.where
             for each in (bound.layers, *(c.layers for c in bound.ceilings))
             for layer in each
             if isinstance(layer.where, Place)
-            and [n.lower() if fold else n for n in layer.where.parts[: len(key)]] == key
-            and len(layer.where.parts) > len(key)
+            and same(layer.where.parts[: len(shown)], shown, fold)
+            and len(layer.where.parts) > len(shown)
         ]
         pinned = any(index.access(each) != "write" for each in below)
         may = access == "write" and index.access(place.parent) == "write" and not pinned
