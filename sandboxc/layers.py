@@ -235,11 +235,12 @@ def _winner(found: list[Layer]) -> Layer:
     return best
 
 
-def sort_key(layer: Layer) -> tuple[str, tuple[str, ...], int, int, str, str]:
+def sort_key(layer: Layer) -> tuple[object, ...]:
     """Return the key under which stacks are kept: by place, then origin, so that writing order never shows."""
     where = layer.where
+    tail = (layer.text, layer.cap, layer.locked, layer.kind, layer.absent, layer.private, layer.reason)
     if isinstance(where, Place):
-        return (where.root, where.parts, 0, _ORIGIN_RANK[layer.origin], layer.access, layer.source)
+        return (where.root, where.parts, 0, _ORIGIN_RANK[layer.origin], layer.access, layer.source, *tail)
     anchor = where.anchor or Place("", ())
     return (
         anchor.root,
@@ -248,6 +249,11 @@ def sort_key(layer: Layer) -> tuple[str, tuple[str, ...], int, int, str, str]:
         _ORIGIN_RANK[layer.origin],
         layer.access,
         layer.source,
+        *tail,
+        len(anchor.parts),
+        where.text,
+        where.within,
+        where.excepts,
     )
 
 

@@ -90,7 +90,14 @@ def _look(request: Request) -> Any:
         raise PolicyError([error("SBX752", f"`{request.tree}` does not describe a tree: {fault}")]) from None
 
 
-def _tree(path: str) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+def _is_mount(item: object) -> bool:
+    """Return whether an item is a mount point, or a directory (``of``) that is shown a second time (at ``point``)."""
+    if isinstance(item, dict):
+        return set(item) == {"point", "of"} and all(isinstance(text, str) for text in item.values())
+    return isinstance(item, str)
+
+
+def _tree(path: str) -> tuple[dict[str, dict[str, Any]], tuple[Any, ...]]:
     """Return the described paths and mount points of a ``--tree`` file."""
     data = read_json(path, "SBX752")
     advice = 'write {"/path": {"type": "directory"}, ...}, or the same under "paths" beside "mounts": [...]'
@@ -99,7 +106,7 @@ def _tree(path: str) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
         paths, mounts = data["paths"], data.get("mounts", [])
     else:
         paths, mounts = data, []
-    if not isinstance(paths, dict) or not isinstance(mounts, list) or not all(isinstance(m, str) for m in mounts):
+    if not isinstance(paths, dict) or not isinstance(mounts, list) or not all(map(_is_mount, mounts)):
         raise PolicyError([error("SBX752", f"`{path}` does not describe a tree", None, advice)])
     for name, spec in paths.items():
         if not isinstance(spec, dict) or any(type(spec[key]) is not known.get(key) for key in spec):

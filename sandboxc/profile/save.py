@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from sandboxc.diagnostics import PolicyError, error
 from sandboxc.profile.codec import Malformed
-from sandboxc.profile.load import MANIFEST, decode_manifest
+from sandboxc.profile.load import MANIFEST, decode_json
 
 
 def save_profile(path: str, files: Mapping[str, bytes]) -> bool:
@@ -71,9 +71,12 @@ def _old_names(path: str) -> set[str]:
     with open(place, "rb") as file:
         raw = file.read()
     try:
-        return {MANIFEST, *decode_manifest(raw).files}
-    except (Malformed, PolicyError):
+        found = decode_json(raw, MANIFEST)
+    except Malformed:
         return {MANIFEST}
+    # One of another format version may be replaced as well, so only the names are read here.
+    names = found.get("files") if isinstance(found, dict) else None
+    return {MANIFEST, *(names if isinstance(names, dict) else ())}
 
 
 def _holds(path: str, data: bytes) -> bool:

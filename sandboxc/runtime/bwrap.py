@@ -12,8 +12,9 @@ ends with code 125 and a ``stage``; the command has not run then, and bwrap is d
 
 ``stage`` is one of: ``stale`` (what the survey saw has changed: survey again and make a new plan), ``owner``
 (design rule 13: as root, without capabilities, a workspace of another owner is out of reach), ``occupy``,
-``bind``, ``spawn``, ``setup``, ``confirm``, ``mounts``, ``cwd``; or ``lookup`` and ``exec`` with the shell's
-codes 127 and 126. It is empty when the command ran.
+``bind``, ``spawn``, ``setup``, ``confirm``, ``mounts``, ``cwd``; ``signal`` with 128 and the number of a signal that
+ended the run before its command; or ``lookup`` and ``exec`` with the shell's codes 127 and 126. It is empty when the
+command ran.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ from sandboxc import seccomp
 from sandboxc.emitters.bwrap.plan import BIND, MASK, RO_BIND, SOCKET_MASK, TMPFS, BwrapPlan, Op, groups
 from sandboxc.records import NamedTuple
 from sandboxc.runtime import linux, mounts, occupants
-from sandboxc.runtime.bwrap_runner import Runner, high, spawn
+from sandboxc.runtime.bwrap_runner import Runner, high, spawn, wait
 
 _IN_ROOT = 0x10  # RESOLVE_IN_ROOT, openat2(2)
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -89,6 +90,7 @@ def run_bwrap(
     except _Failed as failure:
         outcome = Outcome(failure.code, False, failure.stage, failure.message)
     finally:
+        run.end()
         run.close()
         left = _let_go(state_dir, held)
     names = tuple(item.path for item in plan.occupants)
@@ -164,6 +166,7 @@ class _Run:
         self.opened: list[int] = []  # for bwrap
         self.pid = 0
         self.inner = 0  # the first process of the sandbox
+        self.inner_fd = -1
         self.released = False
 
     def close(self) -> None:
@@ -171,6 +174,16 @@ class _Run:
         for fd in self.opened:
             os.close(fd)
         self.opened = []
+
+    def end(self) -> None:
+        """Return when nothing of the sandbox lives: a command could have kept bwrap's own process in it alive."""
+        if self.inner_fd < 0:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            linux.pidfd_send_signal(self.inner_fd, 9)
+        select.select([self.inner_fd], [], [], 5)
+        os.close(self.inner_fd)
+        self.inner_fd = -1
 
     def check_standard(self) -> None:
         """Refuse a directory among the standard descriptors: it would lead past every mask."""
@@ -259,13 +272,15 @@ class _Run:
             lines = self._first_line(status)
             self._prepare()
             if signals.caught:
-                raise _Failed("spawn", "a signal came before the command started", 128 + signals.caught)
+                raise _Failed("signal", "")
             self.released = True
             os.write(block, b"\n")
-        except BaseException:
+        except BaseException as error:
             self._kill()
+            if signals.caught and isinstance(error, _Failed):  # bwrap may have got it too, and have ended
+                raise _Failed("signal", "a signal came before the command started", 128 + signals.caught) from None
             raise
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        code = wait(self.pid)
         self.pid = 0
         return self._judge(code, lines + _drain(status))
 
@@ -290,6 +305,10 @@ class _Run:
             said += data
         first, _, rest = said.partition(b"\n")
         self.inner = int(json.loads(first)["child-pid"])
+        try:
+            self.inner_fd = linux.pidfd_open(self.inner)
+        except OSError as error:
+            raise self._setup_failure(error.strerror or str(error)) from None
         return rest
 
     def _prepare(self) -> None:
@@ -343,7 +362,7 @@ class _Run:
     def _kill(self) -> None:
         if self.pid:
             os.kill(self.pid, 9)
-            os.waitpid(self.pid, 0)
+            wait(self.pid)
             self.pid = 0
 
     def signal(self, number: int) -> None:

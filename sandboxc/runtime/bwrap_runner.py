@@ -129,7 +129,7 @@ def _options(path: str) -> frozenset[str]:
         os.close(null)
     with os.fdopen(read_end, "rb") as pipe:
         words = pipe.read().decode("utf-8", "replace").split()
-    os.waitpid(pid, 0)
+    wait(pid)
     return frozenset(word for word in words if word.startswith("--"))
 
 
@@ -156,6 +156,17 @@ def high(fd: int) -> int:
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
     os.close(fd)
     return moved
+
+
+def wait(pid: int) -> int:
+    """Return the exit code of a child when it has ended, negative for a signal; 0 where nobody may know it.
+
+    Where SIGCHLD is ignored, as a caller may have left it, the kernel keeps no code.
+    """
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return 0
 
 
 def memory_file(name: str, data: bytes) -> int:
@@ -218,7 +229,7 @@ def spawn(
     with os.fdopen(read_end, "rb") as pipe:
         fault = pipe.read()
     if fault:
-        os.waitpid(pid, 0)
+        wait(pid)
         number, _, what = fault.decode("utf-8", "replace").partition(" ")
         raise OSError(int(number), os.strerror(int(number)), what)
     return pid
@@ -345,5 +356,5 @@ def _try(runner: Runner, words: Sequence[str], keep: Sequence[int], scope: bool,
         os.close(null)
     with os.fdopen(read_end, "rb") as pipe:
         said = pipe.read(4096).decode("utf-8", "replace").strip()
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = wait(pid)
     return "" if code == 0 else said or f"it ended with {code}"

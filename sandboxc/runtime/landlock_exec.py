@@ -37,7 +37,7 @@ from sandboxc import landlock_abi
 from sandboxc.records import Any, NamedTuple, NoReturn
 from sandboxc.runtime import linux
 
-_ENOENT, _ENOTDIR, _ELOOP, _EOPNOTSUPP, _ESTALE = 2, 20, 40, 95, 116
+_ENOENT, _ENOEXEC, _ENOTDIR, _ELOOP, _EOPNOTSUPP, _ESTALE = 2, 8, 20, 40, 95, 116
 _GONE = (_ENOENT, _ENOTDIR, _ELOOP, _ESTALE)
 
 _KIND_OF = {
@@ -223,15 +223,25 @@ def _execute(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
     """Become the command, looked up in ``env``'s PATH from inside the confinement."""
     name = argv[0]
     if "/" in name:
-        os.execve(name, list(argv), dict(env))
+        _execve(name, argv, env)
     refused: OSError | None = None
     for directory in env.get("PATH", os.defpath).split(":"):
         try:
-            os.execve(os.path.join(directory or ".", name), list(argv), dict(env))
+            _execve(os.path.join(directory or ".", name), argv, env)
         except OSError as error:
             if error.errno not in (_ENOENT, _ENOTDIR) and refused is None:
                 refused = error
     raise refused or OSError(_ENOENT, os.strerror(_ENOENT), name)
+
+
+def _execve(path: str, argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Become a program; what the kernel knows no format of is a script of the shell's, as for execvp(3)."""
+    try:
+        os.execve(path, list(argv), dict(env))
+    except OSError as error:
+        if error.errno != _ENOEXEC:
+            raise
+    os.execve("/bin/sh", ["/bin/sh", path, *argv[1:]], dict(env))
 
 
 def _report(fd: int | None, line: Mapping[str, Any]) -> None:

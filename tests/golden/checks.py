@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from sandboxc.compile import options_of
 from sandboxc.diagnostics import Diagnostic
 from sandboxc.emitters.seatbelt import definitions, with_repositories
-from sandboxc.compile import options_of
 from sandboxc.evaluator import Evaluator
 from sandboxc.globs import Glob
 from sandboxc.layers import Layers
@@ -64,9 +64,10 @@ def interesting(stack: Layers, fold: bool) -> list[Place]:
                 for place in _around(centre, fold):
                     found[place] = None
     places = [place for place in found if len(place.text().encode()) < 3000]
-    step = max(1, len(places) // PLACES)
+    wanted = PLACES if len(stack.layers) < 400 else PLACES // 3  # a judge's answer costs the size of its profile
+    step = max(1, len(places) // wanted)
     written = [layer.where for layer in stack.layers if layer.span and isinstance(layer.where, Place)]
-    return list(dict.fromkeys([*written[:PLACES], *places[::step]]))
+    return list(dict.fromkeys([*written[:wanted], *places[::step]]))
 
 
 def _around(place: Place, fold: bool) -> Iterator[Place]:
@@ -193,7 +194,7 @@ def _objects(case: golden.Case, stack: Layers) -> judge.Tree:
         for layer in stack.layers:
             if isinstance(layer.where, Place) and layer.where.root == "C:" and (layer.span or layer.origin == "mode"):
                 kinds[layer.where.native()] = "directory"
-    thin = dict(list(sorted(kinds.items()))[:120])
+    thin = dict(sorted(kinds.items())[:120])
     for path in list(thin):
         parts = path.split("\\")
         for depth in range(2, len(parts)):

@@ -123,6 +123,16 @@ def test_exit_codes(world: lab.Lab) -> None:
     assert nowhere[:2] == (125, False) and nowhere.stage in ("cwd", "setup")
 
 
+def test_ignored_child_signals(world: lab.Lab) -> None:
+    """The exit code comes through where the caller has SIGCHLD ignored, so that waiting tells nothing."""
+
+    def ignore(plan: object) -> None:  # in the process that runs the command
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    world.before = ignore
+    assert world.run(BARE, ["sh", "-c", "exit 3"])[:2] == (3, True)
+
+
 def test_signals_reach_the_command(world: lab.Lab) -> None:
     """SIGTERM to the runner is handled by the command, whose exit code comes through."""
     pid = os.fork()

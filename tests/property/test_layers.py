@@ -46,9 +46,10 @@ globs = st.builds(
     st.lists(patterns.map(lambda p: ("**", *p) if p[0] != "**" else p), max_size=1),
 )
 accesses = st.sampled_from(("deny", "read", "write"))
-plain = st.builds(Layer, st.one_of(shallow, globs), accesses, st.sampled_from(ORIGINS))
+# A lambda, because `builds` would fill optional fields of a class with values that no layer has.
+plain = st.builds(lambda *three: Layer(*three), st.one_of(shallow, globs), accesses, st.sampled_from(ORIGINS))
 caps = st.builds(lambda where: Layer(where, "read", PROTECTED, cap=True), st.one_of(shallow, globs))
-literal = st.builds(Layer, shallow, accesses, st.sampled_from(ORIGINS))
+literal = st.builds(lambda *three: Layer(*three), shallow, accesses, st.sampled_from(ORIGINS))
 many = st.lists(st.one_of(plain, plain, caps), max_size=7).map(ordered)
 baselines = st.sampled_from(("read", "deny"))
 flat = st.builds(lambda baseline, layers: Layers("linux", "workspace-write", baseline, layers), baselines, many)

@@ -140,6 +140,9 @@ def compare(seed: int, patterns: bool, fold: bool, ceilings: bool = False, paths
     profile = read_profile(artefact.native, params)
     bound = bind(with_repositories(stack), values)
     index = Index(bound, fold)
+    # A layer pins what is above it where its own stack is stricter there.
+    alone = [(bound.baseline, bound.layers), *((c.baseline, c.layers) for c in bound.ceilings)]
+    stacks = [(Index(Layers("macos", bound.mode, baseline, layers), fold), layers) for baseline, layers in alone]
     asked = 0
     for parts in sorted(questions(rng, bound, paths)):
         shown = tuple(name.swapcase() if fold and rng.random() < 0.2 else name for name in parts)
@@ -169,15 +172,14 @@ def compare(seed: int, patterns: bool, fold: bool, ceilings: bool = False, paths
                 assert look == (access != "deny" or reach), f"seed {seed}: metadata {path}"
         create = one_answer(profile, "file-write-create", path, fold)
         unlink = one_answer(profile, "file-write-unlink", path, fold)
-        below = [
-            layer.where
-            for each in (bound.layers, *(c.layers for c in bound.ceilings))
-            for layer in each
+        pinned = any(
+            own.access(layer.where) != "write"
+            for own, layers in stacks
+            for layer in layers
             if isinstance(layer.where, Place)
             and same(layer.where.parts[: len(shown)], shown, fold)
             and len(layer.where.parts) > len(shown)
-        ]
-        pinned = any(index.access(each) != "write" for each in below)
+        )
         may = access == "write" and index.access(place.parent) == "write" and not pinned
         assert may or not create, f"seed {seed}: create {path}"
         assert may or not unlink, f"seed {seed}: unlink {path}"

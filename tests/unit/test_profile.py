@@ -198,6 +198,15 @@ def test_writing_again_changes_nothing(directory: Path) -> None:
     load_profile(str(directory))
 
 
+def test_profiles_of_other_versions_are_replaced(directory: Path) -> None:
+    """The remedy for an old profile works: compiling over it replaces what its manifest names."""
+    (directory / "old.sb").write_text("")
+    resign(directory, lambda manifest: (manifest.update(format_version=0), manifest["files"].update({"old.sb": ""})))
+    assert save_profile(str(directory), profile_files(compiled()))
+    assert not (directory / "old.sb").exists()
+    load_profile(str(directory))
+
+
 def test_foreign_directories_are_left_alone(tmp_path: Path) -> None:
     """A directory that holds anything else, and a file, are not written over."""
     (tmp_path / "notes.txt").write_text("mine")

@@ -336,8 +336,9 @@ def test_s33_undo_flags_and_repetition() -> None:
     plan = plan_of(first)
     assert all(step["undo"]["sid"].startswith("S-1-4-") for step in plan["steps"])
     flagged = [step for step in plan["steps"] if "propagates" in step]
-    assert {step["propagates"]["root"] for step in flagged} == {"C:\\w"}
-    assert all(step["propagates"]["reason"] and step["ace"].startswith("(A;") for step in flagged)
+    stores = {"C:\\w\\.git", "C:\\w\\.hg", "C:\\w\\.svn"}
+    assert {step["propagates"]["root"] for step in flagged} == {"C:\\w", *stores}
+    assert all(step["propagates"]["reason"] and "CI" in step["ace"] for step in flagged)
     assert "C:\\w\\.git" in [step["path"] for step in plan["steps"]]
 
 

@@ -191,10 +191,15 @@
                   (loop (cdr xs) (string-append text "|" next) out)))))))
 (define (sbx-regexes head texts tail)
   (sbx-any-of (sbx-map (lambda (text) (regex (string-append head "(" text ")" tail))) texts)))
-; (read-score write-score anchored patterns exceptions texts pin-texts stay-texts exception-texts last-names)
-(define (sbx-group read write anchored patterns exceptions lasts pins stays)
+; (read-score write-score anchored patterns exceptions texts pin-texts stay-texts exception-texts last-names
+;  states heads): heads are the matchers that a name must meet to change the first states, or #f
+(define (sbx-group read write anchored patterns exceptions lasts pins stays heads)
   (list read write anchored patterns exceptions (sbx-texts patterns) (sbx-texts pins) (sbx-texts stays)
-        (sbx-texts exceptions) lasts))
+        (sbx-texts exceptions) lasts (sbx-close-all patterns) heads))
+(define (sbx-idle? group states key)    ; a name that no pattern of a group begins with changes nothing
+  (and (sbx-nth 11 group) (eq? states (sbx-nth 10 group)) (not (sbx-meets? (sbx-nth 11 group) key))))
+(define (sbx-meets? matchers key)
+  (if (null? matchers) #f (or (sbx-matches? (car matchers) key) (sbx-meets? (cdr matchers) key))))
 (define (sbx-spared head group)         ; what an exception leaves alone
   (sbx-regexes head (sbx-nth 8 group) "(/.*)?$"))
 (define (sbx-kept head group)           ; an exception below a match spares nothing
@@ -277,7 +282,10 @@
     (if (null? xs)
         out
         (let ((item (car xs)))
-          (let ((states (sbx-step (sbx-nth 2 item) key)) (spared (sbx-step (sbx-nth 3 item) key)))
+          (let ((states (if (sbx-idle? (car (cdr item)) (sbx-nth 2 item) key)
+                            (sbx-nth 2 item)
+                            (sbx-step (sbx-nth 2 item) key)))
+                (spared (sbx-step (sbx-nth 3 item) key)))
             (loop (cdr xs)
                   (if (or (null? states) (sbx-accepts? spared))
                       out
@@ -295,7 +303,7 @@
           (begin
             (set! sbx-denials (cons (sbx-but filter (sbx-but spared (if spared (sbx-kept head group) #f))) sbx-denials))
             (if sbx-writing (sbx-note-pins group head)))))
-    (list score group (sbx-close-all (sbx-nth 3 group)) (sbx-close-all (sbx-nth 4 group)))))
+    (list score group (sbx-nth 10 group) (sbx-close-all (sbx-nth 4 group)))))
 (define (sbx-note-pins group head)
   (let ((pins (sbx-regexes head (sbx-nth 6 group) "$")) (stays (sbx-stay-filter group head)))
     (if pins (set! sbx-pin-filters (cons pins sbx-pin-filters)))

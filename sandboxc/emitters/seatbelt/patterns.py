@@ -75,8 +75,12 @@ def token(component: str, fold: bool) -> Token:
 
 def token_text(item: Token) -> str:
     """Return the Scheme expression of a token: a pair of its regular expression and its matcher."""
-    matcher = string(item.key) if item.key is not None else "'" + item.atoms
-    return form("cons", string(item.regex), matcher)
+    return form("cons", string(item.regex), matcher_text(item))
+
+
+def matcher_text(item: Token) -> str:
+    """Return the Scheme expression of what a name is compared with: a text or quoted atoms."""
+    return string(item.key) if item.key is not None else "'" + item.atoms
 
 
 def literal_regex(name: str, fold: bool) -> str:

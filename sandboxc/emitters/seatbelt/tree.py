@@ -6,7 +6,15 @@ itself puts them together when it is loaded. What is known now, the places below
 
 from collections.abc import Iterable, Iterator
 
-from sandboxc.emitters.seatbelt.patterns import Token, fold_name, literal_regex, load_key, token, token_text
+from sandboxc.emitters.seatbelt.patterns import (
+    Token,
+    fold_name,
+    literal_regex,
+    load_key,
+    matcher_text,
+    token,
+    token_text,
+)
 from sandboxc.emitters.seatbelt.printer import MAX_LITERAL, form, quoted_list, string
 from sandboxc.globs import ANY_DEPTH, Glob
 from sandboxc.layers import ORIGINS, Layer
@@ -206,7 +214,18 @@ def group_text(group: Patterns, fold: bool) -> str:
         quoted_list(lasts),
         _patterns(dict.fromkeys(pins), fold),
         _patterns(dict.fromkeys(stays), fold),
+        _heads(group.patterns, fold),
     )
+
+
+def _heads(patterns: Iterable[tuple[str, ...]], fold: bool) -> str:
+    """Return the matchers behind a leading ``**``, where every pattern has one and goes on."""
+    found: list[str] = []
+    for pattern in patterns:
+        if pattern[0] != ANY_DEPTH or len(pattern) < 2:
+            return "#f"
+        found.append(matcher_text(_token(pattern[1], fold)))
+    return quoted_list(dict.fromkeys(found))
 
 
 def _token(component: str, fold: bool) -> Token:

@@ -397,6 +397,7 @@ def _reason(layer: Layer, role: str) -> str:
         return ""
     if role == "root":
         return "an inheritable entry on a root rewrites the list of every object below, once"
-    if layer.origin == ENTRY:
+    store = isinstance(layer.where, Place) and layer.where.parts[-1:] in ((".git",), (".hg",), (".svn",))
+    if layer.origin == ENTRY or store:
         return "an inheritable entry rewrites the list of every object below, once"
-    return ""
+    return ""  # the other names of presets hold little
