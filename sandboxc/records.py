@@ -5,6 +5,8 @@ checker sees the real names; a running program gets stand-ins: ``NamedTuple`` ma
 defaults, ``_replace``, ``_asdict``, ``_fields``, equality and hash of a tuple), the others do nothing.
 """
 
+import sys
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from typing import NoReturn as NoReturn
     from typing import Protocol as Protocol
     from typing import TypeVar as TypeVar
+elif sys.version_info >= (3, 14):  # annotations no longer stand in the class body (PEP 649)
+    from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol, TypeVar
 else:
     from _collections import _tuplegetter
 

@@ -67,7 +67,7 @@ def prepare(
         raise PolicyError([error("SBX723", str(fault), help="remove it, or set XDG_RUNTIME_DIR")]) from None
     bound.values.update({RUN_BASE: posix(base), RUN_TMP: posix(f"{base}/{temp_name}")})
     values = {name: os.path.realpath(place.text()) for name, place in bound.values.items()}
-    places = bound.values  # as spelled: the survey follows links, and refuses to grant through one that a run could plant
+    places = bound.values  # as spelled: the survey follows links, and refuses grants through what a run could plant
     problems += host.root_problems(_mode_roots(subject.stack, values), around.homes, "workspace" in binds)
     stack = _with_host_layers(bind(subject.stack, places), subject.stack, places, around.homes, state)
     look = UnoccupiedLook(standing(state))

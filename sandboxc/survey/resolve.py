@@ -33,7 +33,8 @@ class Site(NamedTuple):
     ``kind`` is a kind of ``survey.look`` (``absent`` where nothing is there); ``missing`` is then the first
     component that is not there. ``node`` identifies the object that was seen. ``above`` is the access of the
     nearest enclosing site (or the baseline), so ``access == above`` means that the site changes nothing.
-    ``alias_of`` names the site whose object this is another name of.
+    ``alias_of`` names the site whose object this is another name of. ``blocker`` is what stands in the way of an
+    absent place: something on its path that is no directory.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Site(NamedTuple):
     node: Node | None = None
     missing: str = ""
     alias_of: str = ""
+    blocker: str = ""
 
     @property
     def redundant(self) -> bool:
@@ -274,7 +276,7 @@ class _Survey:
             for layer in layers:
                 if isinstance(layer.where, Place):
                     path = layer.where.text()
-                    if path not in places and not (layer.cap and self._below_file(path)):
+                    if path not in places and not (layer.cap and self._blocker(path)):
                         places[path] = None
         for path in overrides:
             places[path] = None
@@ -300,16 +302,18 @@ class _Survey:
             if decided.source == "workspace" and above == DENY and self._hidden(path, deciders):
                 words = f"the workspace `{path}` lies inside a hidden path and stays reachable"
                 self.problems.append(note("SBX714", words, decided.span))
-            sites.append(Site(path, access, above, kind, decided, walked.node, walked.missing, alias))
+            blocker = "" if walked.node else self._blocker(path)
+            sites.append(Site(path, access, above, kind, decided, walked.node, walked.missing, alias, blocker))
         return tuple(sites)
 
-    def _below_file(self, path: str) -> bool:
-        """Return whether a path runs through something that is there and is no directory."""
+    def _blocker(self, path: str) -> str:
+        """Return what an absent path runs through that is there and is no directory, or an empty text."""
         walked = self.walker.walk(path, follow=False)
         if walked.node is not None or not walked.missing:
-            return False
-        parent = self.walker.node(walked.missing.rpartition("/")[0] or "/")
-        return parent is not None and parent.kind != DIRECTORY
+            return ""
+        above = walked.missing.rpartition("/")[0] or "/"
+        node = self.walker.node(above)
+        return above if node is not None and node.kind != DIRECTORY else ""
 
     def _hidden(self, path: str, deciders: dict[str, Layer]) -> bool:
         while path != "/":

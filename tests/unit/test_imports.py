@@ -32,8 +32,8 @@ TIERS = (
     ("cli",),
     ("__main__",),
 )
-#: Groups that look at the world: files, the environment, the platform. Everything else is a function of arguments.
-EDGES = {"packaged", "loader", "console", "runtime", "commands", "cli", "__main__", "api", "profile"}
+#: Groups that look at the world: files, the environment, the platform (records: the interpreter). Everything else is a function of arguments.
+EDGES = {"records", "packaged", "loader", "console", "runtime", "commands", "cli", "__main__", "api", "profile"}
 #: In a group of edges, the modules that are pure all the same.
 PURE = {"sandboxc.profile.codec", "sandboxc.profile.write", "sandboxc.profile.check"}
 #: Longer than the rest; shrink this, never let it grow.

@@ -221,6 +221,10 @@ class _Builder:
         if self._at(_parent(missing)) != WRITE:
             return
         layer = site.layer
+        if site.blocker:  # something that is no directory holds the name: as long as it stays, nothing can appear there
+            self.items.setdefault(site.blocker, Op(BIND, site.blocker, why=f"holds the name `{missing}`"))
+            self.strict.setdefault(site.blocker, -1)
+            return
         if layer.occupant is not None and missing == site.path:
             self._want(Occupied(site.path, "file", layer.occupant, layer.describe()))
         elif layer.cap or layer.origin not in WRITTEN or (layer.absent or "placeholder") != "placeholder":
