@@ -12,6 +12,7 @@ forks, so call from a thread that lives as long as the sandbox must.
 
 import errno
 import os
+import signal as _signal
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -39,6 +40,7 @@ LOADER_VARIABLES = frozenset(
     )
 )
 LOADER_PREFIXES = ("LD_", "MALLOC_", "DYLD_")
+_SIGCHLD = 17
 SCOPE_ABSTRACT = 1  # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, linux/landlock.h
 
 
@@ -269,6 +271,7 @@ def _become(
             linux.set_no_new_privs()
             linux.landlock_restrict_self(linux.landlock_create_ruleset(0, 0, SCOPE_ABSTRACT))
         linux.default_signals()
+        _signal.signal(_SIGCHLD, _signal.SIG_DFL)  # bwrap waits for a signal that is never sent where it is ignored
         if program:
             what = "seccomp"
             linux.set_no_new_privs()

@@ -110,19 +110,24 @@ def run_base(environ: Mapping[str, str], state: str, crowded: bool) -> str:
 def state_directory(home: str, environ: Mapping[str, str]) -> str:
     """Return the directory that holds the journals of occupants, made if need be.
 
-    It outlives a restart of the machine, as the occupants do.
+    It outlives a restart of the machine, as the occupants do: below XDG_STATE_HOME, or the home directory, or, for an
+    account without a home that can be written (a service, a container), in /var/tmp (file-hierarchy(7)).
 
     Raises:
         BaseError: it is not a directory of this user's that nobody else may enter.
     """
-    base = environ.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):
-        base = os.path.join(home, ".local/state")
-    try:
-        os.makedirs(base, mode=0o700, exist_ok=True)
-    except OSError as fault:
-        raise BaseError(f"cannot make `{base}`: {fault.strerror}") from None
-    return _private_directory(os.path.join(os.path.realpath(base), "sandboxc"))
+    named = environ.get("XDG_STATE_HOME", "")
+    base = named if named.startswith("/") else os.path.join(home, ".local/state")
+    if base == named or os.path.isdir(home):
+        try:
+            os.makedirs(base, mode=0o700, exist_ok=True)
+        except OSError as fault:
+            if base == named:
+                raise BaseError(f"cannot make `{base}`: {fault.strerror}") from None
+    held = os.path.join(os.path.realpath(base), "sandboxc")
+    if base == named or os.path.lexists(held) or os.access(base, os.W_OK | os.X_OK):
+        return _private_directory(held)
+    return _private_directory(f"/var/tmp/sandboxc-{os.getuid()}")  # noqa: S108
 
 
 def _private_directory(path: str) -> str:

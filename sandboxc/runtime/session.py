@@ -64,7 +64,8 @@ def prepare(
         state = host.state_directory(bound.values["home"].text(), environ)
         base = host.run_base(environ, state, _opens_tmp(subject.stack, bound.values))
     except host.BaseError as fault:
-        raise PolicyError([error("SBX723", str(fault), help="remove it, or set XDG_RUNTIME_DIR")]) from None
+        advice = "remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR"
+        raise PolicyError([error("SBX723", str(fault), help=advice)]) from None
     bound.values.update({RUN_BASE: posix(base), RUN_TMP: posix(f"{base}/{temp_name}")})
     values = {name: os.path.realpath(place.text()) for name, place in bound.values.items()}
     places = bound.values  # as spelled: the survey follows links, and refuses grants through what a run could plant

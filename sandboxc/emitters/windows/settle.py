@@ -310,6 +310,8 @@ class _Settling:
         for depth in range(len(top.parts) + 1):
             place = Place(top.root, top.parts[:depth])
             here = [*(self._step(here, place) if depth else ()), *self._started(anchored, place)]
+        if any(len(glob.pattern) in states for _, glob, states in here):
+            self.matches[top] = None
         live = {top: here}
         for place, kind in self._walk(top):
             running = self._step(live.get(place.parent, []), place)
@@ -320,7 +322,10 @@ class _Settling:
                     else:
                         self.matches[place] = None
             if kind == DIRECTORY:
-                live[place] = [*running, *self._started(anchored, place)]
+                started = self._started(anchored, place)
+                if any(len(glob.pattern) in states for _, glob, states in started):
+                    self.matches[place] = None  # a pattern such as `**` names its own anchor as well
+                live[place] = [*running, *started]
 
     def _started(self, anchored: Mapping[Place, list[tuple[Layer, Glob]]], place: Place) -> list[_Running]:
         found = anchored.get(self._folded(place), [])
