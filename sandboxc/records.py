@@ -60,11 +60,25 @@ else:
         return made
 
     def _constructor(fields, defaults):
-        """Return a ``__new__`` with the fields as its arguments (made from text, as ``collections`` does)."""
-        names = ", ".join(fields)
-        inner = f"({names},)" if fields else "()"
-        new = eval(f"lambda _cls, {names}: _new(_cls, {inner})", {"_new": tuple.__new__})  # noqa: S307
-        new.__defaults__ = defaults
+        """Return a ``__new__`` with the fields as its arguments (no text is compiled, as ``collections`` does)."""
+        size = len(fields)
+        required = size - len(defaults)
+        ends = dict(zip(fields[required:], defaults, strict=True))
+        build = tuple.__new__
+
+        def new(cls, /, *values, **named):
+            if not named:
+                given = len(values)
+                if given == size:
+                    return build(cls, values)
+                if required <= given < size:
+                    return build(cls, values + defaults[given - required :])
+            elif len(values) < size:
+                rest = [named.pop(field) if field in named else ends.get(field, ends) for field in fields[len(values) :]]
+                if not named and ends not in rest:
+                    return build(cls, (*values, *rest))
+            raise TypeError(f"{cls.__name__} takes {', '.join(fields)}; got {len(values)} values and not all the rest")
+
         new.__name__ = "__new__"
         return new
 

@@ -28,7 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sandboxc import seccomp
-from sandboxc.emitters.bwrap.plan import BIND, MASK, RO_BIND, SOCKET_MASK, TMPFS, BwrapPlan, Op, groups
+from sandboxc.emitters.bwrap.plan import BIND, MASK, MAX_WORDS, RO_BIND, SOCKET_MASK, TMPFS, BwrapPlan, Op, groups
 from sandboxc.records import NamedTuple
 from sandboxc.runtime import linux, mounts, occupants
 from sandboxc.runtime.bwrap_runner import Runner, high, spawn, wait
@@ -38,6 +38,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 FORWARDED = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 NOT_STARTED = 125
+_OWN_WORDS = 64  # what starting bwrap adds
 
 
 class Outcome(NamedTuple):
@@ -239,12 +240,19 @@ class _Run:
         if held is not None:
             self.opened.append(high(os.dup(held.lock_fd)))
             words += ["--sync-fd", str(self.opened[-1])]
+        if len(words) + len(self.command) > MAX_WORDS - _OWN_WORDS:
+            raise _Failed(
+                "spawn",
+                f"bubblewrap takes {MAX_WORDS} words, and the sandbox has {len(words)}, the command "
+                f"{len(self.command)}; pass its arguments in a file, or through xargs",
+            )
         status, status_end = os.pipe()
-        block_end, block = os.pipe()
-        for fd in (status_end, block_end):
-            self.opened.append(high(fd))
-        words += ["--json-status-fd", str(self.opened[-2]), "--block-fd", str(self.opened[-1])]
-        status, block = high(status), high(block)
+        self.opened.append(high(status_end))
+        status = high(status)
+        words += ["--json-status-fd", str(self.opened[-1])]
+        # The guard holds the command back: where this process dies before letting go, the guard ends the sandbox.
+        guard = mounts.Guard([step.words() for step in self.plan.steps])
+        words += ["--info-fd", str(guard.info_fd), "--block-fd", str(guard.block_fd)]
         signals = _Signals(self)
         try:
             signals.install()
@@ -254,27 +262,28 @@ class _Run:
                     words,
                     self.command,
                     self.env,
-                    keep=self.opened,
+                    keep=(*self.opened, guard.info_fd, guard.block_fd),
                     scope_abstract=self.plan.scope_abstract,
                     program=program,
                 )
             except OSError as error:
                 raise _Failed("spawn", f"bubblewrap could not be started: {error}") from None
             self.close()
-            return self._supervise(status, block, signals)
+            guard.started()
+            return self._supervise(status, guard, signals)
         finally:
             signals.restore()
+            guard.abort()
             os.close(status)
-            os.close(block)
 
-    def _supervise(self, status: int, block: int, signals: "_Signals") -> Outcome:
+    def _supervise(self, status: int, guard: mounts.Guard, signals: "_Signals") -> Outcome:
         try:
             lines = self._first_line(status)
-            self._prepare()
+            self._prepare(guard)
             if signals.caught:
                 raise _Failed("signal", "")
             self.released = True
-            os.write(block, b"\n")
+            guard.release()
         except BaseException as error:
             self._kill()
             if signals.caught and isinstance(error, _Failed):  # bwrap may have got it too, and have ended
@@ -311,19 +320,17 @@ class _Run:
             raise self._setup_failure(error.strerror or str(error)) from None
         return rest
 
-    def _prepare(self) -> None:
+    def _prepare(self, guard: mounts.Guard) -> None:
         """Compare, mount and look up inside the sandbox, which waits."""
         try:
-            mounts.wait_ready(self.inner)
+            guard.wait_mounted()
         except mounts.MountFailure as error:
-            raise self._setup_failure(error.strerror or str(error)) from None
+            if error.errno in (errno.ESTALE, errno.ENOENT, errno.ELOOP):
+                raise _Failed("stale", f"a mount in the sandbox failed: {error.strerror}") from None
+            if not self.plan.steps or error.errno in (errno.ESRCH, errno.ETIMEDOUT):
+                raise self._setup_failure(error.strerror or str(error)) from None
+            raise _Failed("mounts", f"a mount in the sandbox failed: {error.strerror}") from None
         self._confirm()
-        if self.plan.steps:
-            try:
-                mounts.late_mounts(self.inner, [step.words() for step in self.plan.steps])
-            except mounts.MountFailure as error:
-                stage = "stale" if error.errno in (errno.ESTALE, errno.ENOENT, errno.ELOOP) else "mounts"
-                raise _Failed(stage, f"a mount in the sandbox failed: {error.strerror}") from None
         try:
             root = os.open(f"/proc/{self.inner}/root", linux.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:

@@ -206,14 +206,15 @@ class Guard:
         self._finish(b"")
 
     def _finish(self, word: bytes) -> None:
-        if self._helper == -1:
+        helper, self._helper = self._helper, -1
+        if helper == -1:
             return
         if word:
             os.write(self._control, word)
         os.close(self._control)
         os.close(self._answer)
-        os.waitpid(self._helper, 0)
-        self._helper = -1
+        with suppress(ChildProcessError):  # a caller that ignores SIGCHLD has no children to wait for
+            os.waitpid(helper, 0)
 
 
 def _child(pid: int | None, plans: Sequence[_Plan], fds: tuple[int, int, int, int], end: float) -> NoReturn:

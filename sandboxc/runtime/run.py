@@ -215,11 +215,15 @@ def _open_record(path: str) -> int:
 
 
 def _write_record(descriptor: int, record: Mapping[str, object]) -> None:
+    """Write the record; that it cannot be written does not change what became of the command."""
     import json
 
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-        json.dump(record, file, indent=2)
-        file.write("\n")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(record, file, indent=2)
+            file.write("\n")
+    except OSError as fault:
+        sys.stderr.write(f"sandboxc: the record could not be written: {(fault.strerror or '').lower()}\n")
 
 
 def _record(

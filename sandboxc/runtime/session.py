@@ -64,7 +64,7 @@ def prepare(
         state = host.state_directory(bound.values["home"].text(), environ)
         base = host.run_base(environ, state, _opens_tmp(subject.stack, bound.values))
     except host.BaseError as fault:
-        advice = "remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR"
+        advice = "a sandbox hides it from runs inside; elsewhere remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR"
         raise PolicyError([error("SBX723", str(fault), help=advice)]) from None
     bound.values.update({RUN_BASE: posix(base), RUN_TMP: posix(f"{base}/{temp_name}")})
     values = {name: os.path.realpath(place.text()) for name, place in bound.values.items()}

@@ -462,6 +462,47 @@ def test_a_record_is_out_of_the_commands_reach(run_world: World) -> None:
     assert '"confirmed"' in file.read_text()
 
 
+def test_a_record_that_cannot_be_written(run_world: World) -> None:
+    """A full disk is reported and does not change the exit code of a command that has run."""
+    ran = run_world.run(POLICY, "sh", "-c", "exit 7", options=("--report", "/dev/full"))
+    assert ran.code == 7
+    assert "record" in ran.err
+
+
+def test_more_arguments_than_bubblewrap_takes(run_world: World) -> None:
+    """A command of twenty thousand words runs, or is refused with the reason."""
+    ran = run_world.run(POLICY, "sh", "-c", "echo $#", "sh", *map(str, range(20_000)))
+    if run_world.target == "bwrap":
+        assert ran.code == 125
+        assert "9000 words" in ran.err
+    else:
+        assert ran.out == "20000\n"
+
+
+def test_a_run_inside_a_run(run_world: World) -> None:
+    """A sandbox cannot be made inside one: 125 with the reason, never an unconfined command."""
+    inner = (PYTHON, "-m", "sandboxc", "run", str(run_world.shelf.profile(POLICY)), "--", "sh", "-c", "echo > inner")
+    ran = run_world.run(POLICY, *inner)
+    assert ran.code == 125, ran.err
+    assert "Traceback" not in ran.err
+    assert not (run_world.project / "inner").exists()
+
+
+def test_few_descriptors(run_world: World) -> None:
+    """With a low limit on open files a run works or ends with 125, without a traceback."""
+    for limit in (8, 12, 16, 24, 40):
+        words = run_world.words(POLICY, ["echo", "ran"])
+        done = subprocess.run(
+            ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *words],
+            cwd=run_world.project,
+            env=run_world.environment(),
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stdout) in ((0, "ran\n"), (125, "")), (limit, done)
+        assert "Traceback" not in done.stderr
+
+
 def test_dry_run_starts_nothing(run_world: World) -> None:
     """`--dry-run` prints the words, runs nothing and makes nothing."""
     before = sorted(run_world.base.rglob("*"))
