@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from sandboxc.binding import bind_values, missing_parameters
 from sandboxc.diagnostics import Diagnostic, Label, PolicyError, error, has_errors
-from sandboxc.layers import Layer, Layers, bind, lock_conflicts
+from sandboxc.layers import Layer, Layers, SocketRule, bind
+from sandboxc.locks import lock_conflicts
 from sandboxc.places import RUN_BASE, RUN_TMP, Place
 
 
@@ -29,7 +30,7 @@ def bind_stack(
     return bound.values, stack, tuple(problems)
 
 
-def lock_error(lock: Layer, layer: Layer) -> Diagnostic:
+def lock_error(lock: Layer, layer: Layer | SocketRule) -> Diagnostic:
     """Return the report of a layer that binding brought below a stricter lock."""
     labels = [Label(lock.span, f"locked at `{lock.access}` here")] if lock.span else []
     return error(

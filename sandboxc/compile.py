@@ -7,9 +7,11 @@ from sandboxc.diagnostics import Diagnostic, Label, PolicyError, error, has_erro
 from sandboxc.emitters.artefact import Artefact, Options
 from sandboxc.emitters.registry import emitter
 from sandboxc.facts import Facts
-from sandboxc.layers import Ceiling, Layer, Layers, bind
+from sandboxc.globs import Glob
+from sandboxc.layers import RANK, Ceiling, Layer, Layers, bind
+from sandboxc.locks import lock_conflicts
 from sandboxc.losses import NARROWER, Loss, apply_waivers, enforcement
-from sandboxc.lower import Lowered, lower
+from sandboxc.lower import Lowered, lock_error, lower
 from sandboxc.places import Place
 from sandboxc.policy import TARGET_OS, Policy, Waiver
 from sandboxc.records import NamedTuple
@@ -63,6 +65,7 @@ def compile_policy(
         result = lower(policy, os)
         problems += result.diagnostics
         if result.value is not None:
+            problems += _spelled_alike(result.value.layers, facts)
             stack = respan(_partly_bound(result.value.layers, values), lambda span: _named(span, source))
             lowered[os] = result.value._replace(layers=stack)
     artefacts: dict[str, Artefact] = {}
@@ -132,6 +135,51 @@ def _partly_bound(stack: Layers, values: Mapping[str, Place] | None) -> Layers:
         return stack
     kept = {name: Place(name, ()) for name in used_parameters(stack)}
     return bind(stack, {**kept, **values})
+
+
+def _spelled_alike(stack: Layers, facts: Facts) -> Iterable[Diagnostic]:
+    """Yield what shows only where a volume takes two spellings for one: broken locks, and entries that meet.
+
+    macOS volumes take composed and decomposed Unicode names for one, and some root directories for links.
+    """
+    if stack.os == "linux":
+        return
+    from unicodedata import normalize
+
+    from sandboxc.emitters.seatbelt.tree import spellings
+
+    fold = facts.fold_case
+
+    def physical(place: Place) -> Place:
+        if stack.os != "macos":
+            return place
+        parts = tuple(normalize("NFC", name) for name in place.parts)
+        return Place(place.root, parts if place.root else spellings(parts)[0])
+
+    layers: list[Layer] = []
+    met: dict[tuple[str, str, tuple[str, ...]], tuple[Layer, Place]] = {}
+    for layer in stack.layers:
+        where = layer.where
+        if isinstance(where, Glob):
+            layers.append(layer._replace(where=where.at(physical(where.anchor)) if where.anchor else where))
+            continue
+        place = physical(where)
+        layers.append(layer._replace(where=place))
+        if layer.cap or layer.span is None:
+            continue
+        key = (layer.origin, place.root, tuple(name.casefold() for name in place.parts) if fold else place.parts)
+        earlier, spelled = met.setdefault(key, (layer, where))
+        if earlier.access != layer.access and spelled != where:
+            strict = min(earlier, layer, key=lambda item: RANK[item.access])
+            yield note(
+                "SBX715",
+                f"`{earlier.describe()}` and `{layer.describe()}` are one place on {stack.os}, "
+                f"so the stricter one holds: `{strict.access}`",
+                layer.span,
+            )
+    sockets = tuple(rule._replace(where=physical(rule.where)) for rule in stack.sockets)
+    for lock, wider in lock_conflicts(stack._replace(layers=tuple(layers), sockets=sockets), fold):
+        yield lock_error(lock, wider)
 
 
 def _named(span: Span, file: str) -> Span:

@@ -62,6 +62,10 @@ class SocketRule(NamedTuple):
     text: str = ""
     span: Span | None = None
 
+    def describe(self) -> str:
+        """Return a short name of the line for messages."""
+        return "socket " + (self.text or self.where.text())
+
 
 class ProtectedName(NamedTuple):
     """A name that is kept readable only below a writable root (``git``: below its git directory)."""
@@ -165,9 +169,15 @@ class Index:
         return name.casefold() if self._fold else name
 
     def _node(self, roots: dict[str, _Node], place: Place) -> _Node:
-        node = roots.setdefault(place.root, _Node())
+        node = roots.get(place.root)
+        if node is None:
+            node = roots[place.root] = _Node()
         for name in place.parts:
-            node = node.children.setdefault(self._key(name), _Node())
+            key = name.casefold() if self._fold else name
+            below = node.children.get(key)
+            if below is None:
+                below = node.children[key] = _Node()
+            node = below
         return node
 
     def decide(self, place: Place) -> Decision:
@@ -364,7 +374,7 @@ def bind(stack: Layers, values: Mapping[str, Place]) -> Layers:
         for layer in layers:
             where = bind_where(layer.where, values)
             if where is not None:
-                found.append(layer._replace(where=where))
+                found.append(Layer(where, *layer[1:]))
         return ordered(found)
 
     sockets = []
@@ -384,54 +394,3 @@ def bind_where(where: Place | Glob, values: Mapping[str, Place]) -> Place | Glob
         return where
     anchor = where.anchor.bind(values)
     return None if anchor is None else where.at(anchor)
-
-
-class LockConflict(NamedTuple):
-    """A layer at or below a locked one that would be wider than the lock."""
-
-    lock: Layer
-    layer: Layer
-
-
-def lock_conflicts(stack: Layers, fold: bool = False) -> tuple[LockConflict, ...]:
-    """Return every layer that a lock forbids, as far as it shows with the roots as they are.
-
-    A layer at the very place of the lock that loses to it by origin has no effect and is no conflict.
-    """
-    found: list[LockConflict] = []
-    for lock in stack.layers:
-        if not lock.locked:
-            continue
-        for layer in stack.layers:
-            if layer.cap or layer is lock or RANK[layer.access] <= RANK[lock.access]:
-                continue
-            if _reaches(lock, layer, fold):
-                found.append(LockConflict(lock, layer))
-    return tuple(found)
-
-
-def _reaches(lock: Layer, layer: Layer, fold: bool) -> bool:
-    """Return whether a layer stands at or below a lock's place (and is not simply beaten there)."""
-    where = layer.where if isinstance(layer.where, Place) else layer.where.anchor
-    if where is None:
-        return False
-    if isinstance(lock.where, Place):
-        if not _contains(lock.where, where, fold):
-            return False
-        same = isinstance(layer.where, Place) and len(where.parts) == len(lock.where.parts)
-        return not (same and beats(lock, layer))
-    anchor = lock.where.anchor
-    if anchor is None or not _contains(anchor, where, fold):
-        return False
-    below = where.parts[len(anchor.parts) :]
-    if not globs.match_prefix(lock.where.pattern, below, fold):
-        return False
-    same = globs.match(lock.where.pattern, below, fold)
-    return not (same and isinstance(layer.where, Place) and beats(lock, layer))
-
-
-def _contains(outer: Place, inner: Place, fold: bool) -> bool:
-    if not fold:
-        return outer.contains(inner)
-    head = inner.parts[: len(outer.parts)]
-    return outer.root == inner.root and [n.casefold() for n in head] == [n.casefold() for n in outer.parts]

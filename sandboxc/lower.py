@@ -9,10 +9,10 @@ from sandboxc.layers import (
     Layer,
     Layers,
     SocketRule,
-    lock_conflicts,
     ordered,
     protect,
 )
+from sandboxc.locks import lock_conflicts
 from sandboxc.places import (
     BUILTIN_PARAMETERS,
     POSIX,
@@ -25,7 +25,7 @@ from sandboxc.places import (
     problem_diagnostic,
 )
 from sandboxc.policy import DENY, READ, WORKSPACE_WRITE, WRITE, Entry, Policy, Word
-from sandboxc.presets import hidden_layers, protected_names, system_layers
+from sandboxc.presets import HiddenItem, hidden_layers, protected_names, system_layers
 from sandboxc.records import NamedTuple
 
 
@@ -51,6 +51,12 @@ def lower(policy: Policy, os: str) -> Result:
 def workspace_place(policy: Policy, os: str) -> Place:
     """Return the place of the policy's workspace root (``${workspace}`` unless it says otherwise)."""
     return _Lowering(policy, os).workspace()
+
+
+def hidden_items(policy: Policy, os: str) -> tuple[tuple[HiddenItem, ...], tuple[Diagnostic, ...]]:
+    """Return the hidden paths that a policy asks for on one operating system, and what is wrong with them."""
+    lowering = _Lowering(policy, os)
+    return hidden_layers(policy.hidden, os, lowering.names, lowering.relative_to)
 
 
 class _Lowering:
@@ -80,7 +86,7 @@ class _Lowering:
         )
         stack = protect(stack)
         for lock, layer in lock_conflicts(stack):
-            self.problems.append(_lock_error(lock, layer))
+            self.problems.append(lock_error(lock, layer))
         defaults = self._defaults()
         if has_errors(self.problems):
             return Result(None, tuple(self.problems))
@@ -147,7 +153,7 @@ class _Lowering:
     def _hidden(self) -> list[Layer]:
         if self.policy.baseline and self.policy.baseline.value == DENY:
             return []
-        items, problems = hidden_layers(self.policy.hidden, self.os)
+        items, problems = hidden_layers(self.policy.hidden, self.os, self.names, self.relative_to)
         self.problems += problems
         return [item.layer for item in items] if self.policy.mode.value != "danger-full-access" else []
 
@@ -216,7 +222,8 @@ def _conflict(first: Entry, second: Entry) -> Diagnostic:
     )
 
 
-def _lock_error(lock: Layer, layer: Layer) -> Diagnostic:
+def lock_error(lock: Layer, layer: Layer | SocketRule) -> Diagnostic:
+    """Return the report of a line that stands below a stricter lock."""
     labels = [Label(lock.span, f"locked at `{lock.access}` here")] if lock.span else []
     return error(
         "SBX345",

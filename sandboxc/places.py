@@ -4,7 +4,6 @@ Everything here is pure text work. Which flavour a text has (POSIX or Windows) i
 because it is a property of the target; it is never guessed from the host or from the shape of a string.
 """
 
-import re
 from collections.abc import Collection, Mapping
 
 from sandboxc.diagnostics import Diagnostic, error
@@ -33,13 +32,17 @@ RUN_TMP = "run-tmp"
 RUN_BASE = "run-base"
 INTERNAL_PARAMETERS = (RUN_TMP, RUN_BASE)
 
-PARAMETER_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+#: The codes of paths that make sense in the other path flavour only, or may.
+OTHER_FLAVOUR = ("SBX318", "SBX319")
 MAX_PATH = 4096
 MAX_COMPONENT = 255
 MAX_SUGGESTED = 40  # longer words get no "did you mean"
 
-_DRIVE = re.compile(r"([A-Za-z]):(?=[/\\]|\Z)")
-_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?\Z", re.I)
+_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
+_NAME = _LOWER | frozenset("0123456789")
+_WINDOWS_DEVICES = frozenset(
+    ("con", "prn", "aux", "nul", "conin$", "conout$", *(kind + n for kind in ("com", "lpt") for n in "0123456789¹²³"))
+)
 
 
 class Place(NamedTuple):
@@ -96,6 +99,16 @@ class Place(NamedTuple):
         if self.root and self.is_bound:
             return self.text().replace("/", "\\")
         return self.text()
+
+
+def is_parameter_name(name: str) -> bool:
+    """Return whether a text is a parameter name: words of lower-case letters and digits, joined by ``-``."""
+    return name[:1] in _LOWER and all(word and _NAME.issuperset(word) for word in name.split("-"))
+
+
+def _has_drive(text: str) -> bool:
+    """Return whether a text starts with a Windows drive such as ``C:``, alone or with a separator behind it."""
+    return text[1:2] == ":" and text[0].isascii() and text[0].isalpha() and text[2:3] in ("", "/", "\\")
 
 
 def posix(path: str) -> Place:
@@ -211,7 +224,7 @@ def _relative(text: str, flavour: str) -> PathProblem:
             0,
             1,
         )
-    if flavour == POSIX and (_DRIVE.match(text) or text.startswith("\\\\")):
+    if flavour == POSIX and (_has_drive(text) or text.startswith("\\\\")):
         return PathProblem(
             "SBX318",
             "a Windows path means nothing on Linux and macOS",
@@ -232,12 +245,11 @@ def _windows_head(text: str) -> tuple[Place, str, int] | PathProblem | None:
     offset = 0
     body = text.replace("\\", "/")
     if body.startswith(("//./", "//?/")):
-        if body.startswith("//./") or not _DRIVE.match(body[4:]):
+        if body.startswith("//./") or not _has_drive(body[4:]):
             return PathProblem("SBX320", "a device path is not a place", "write `C:/...`", 0, 4)
         offset, body = 4, body[4:]
-    drive = _DRIVE.match(body)
-    if drive:
-        return Place(drive.group(1).upper() + ":", ()), text[offset + 2 :], offset + 2
+    if _has_drive(body):
+        return Place(body[0].upper() + ":", ()), text[offset + 2 :], offset + 2
     if text.startswith("\\\\"):
         names = body[2:].split("/", 2)
         if len(names) < 2 or not names[0] or not names[1]:
@@ -377,6 +389,11 @@ def _decode(name: str, position: int) -> str | PathProblem:
     return "".join(out)
 
 
+def bad_component(name: str, flavour: str) -> PathProblem | None:
+    """Return why no file can have a name (one component, not a path), or None."""
+    return _bad_component(name, 0, len(name), flavour)
+
+
 def _bad_component(name: str, position: int, length: int, flavour: str) -> PathProblem | None:
     if len(name.encode("utf-8", "surrogatepass")) > MAX_COMPONENT:
         return PathProblem(
@@ -395,7 +412,7 @@ def _bad_component(name: str, position: int, length: int, flavour: str) -> PathP
             )
     if name[-1] in ". ":
         return PathProblem("SBX323", "Windows drops a trailing dot or blank", "remove it", position, length)
-    if _WINDOWS_DEVICE.match(name):
+    if name.partition(".")[0].lower() in _WINDOWS_DEVICES:
         return PathProblem("SBX323", f"`{name}` is a device name on Windows", "", position, length)
     return None
 

@@ -1,6 +1,6 @@
 """The protected, hidden and system presets: packaged data turned into layers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from sandboxc import packaged
 from sandboxc.diagnostics import Diagnostic, error
@@ -8,13 +8,16 @@ from sandboxc.globs import Glob, parse_glob
 from sandboxc.layers import MODE, PROTECTED, Layer, ProtectedName
 from sandboxc.places import (
     BUILTIN_PARAMETERS,
+    OTHER_FLAVOUR,
     POSIX,
     WINDOWS,
     PathProblem,
     Place,
     Spelled,
+    bad_component,
     nearest_help,
     parse_place,
+    problem_diagnostic,
 )
 from sandboxc.policy import DENY, PresetChoice
 from sandboxc.records import Any, NamedTuple
@@ -48,27 +51,39 @@ def protected_names(choice: PresetChoice, os: str) -> tuple[tuple[ProtectedName,
                 found[".git/" + item["path"]] = ProtectedName(path, item.get("kind", ""), True, item.get("occupant"))
     problems: list[Diagnostic] = []
     for word in choice.remove:
-        if word.value not in found:
+        if word.value not in found and word.value not in _everywhere("protected", choice.preset):
             help_text = nearest_help(word.value, found) or "`sandboxc protected` lists the names"
             problems.append(error("SBX341", f"`{word.value}` is not a protected name", word.span, help_text))
         found.pop(word.value, None)
+    flavour = WINDOWS if os == "windows" else POSIX
     for word in choice.add:
         parts = tuple(part for part in word.value.split("/") if part and part != ".")
-        if (
+        advice = "write a name, or a path below the writable root, without pattern characters"
+        unfit = (
             not parts
             or ".." in parts
             or word.value.startswith(("/", "~", "$"))
             or any(c in word.value for c in "*?[\\")
-        ):
-            help_text = "write a name, or a path below the writable root, without pattern characters"
-            problems.append(error("SBX342", f"`{word.value}` is not a name below a root", word.span, help_text))
+        )
+        for part in () if unfit else parts:
+            problem = bad_component(part, flavour)
+            if problem is not None:
+                unfit, advice = True, f"{problem.message}, so the name cannot stand on {os}"
+        if unfit:
+            problems.append(error("SBX342", f"`{word.value}` is not a name below a root", word.span, advice))
             continue
-        found[word.value] = ProtectedName(parts)
+        found.setdefault("/".join(parts), ProtectedName(parts))  # what the preset says of a name holds on
     return tuple(found.values()), tuple(problems)
 
 
-def hidden_layers(choice: PresetChoice, os: str) -> tuple[tuple[HiddenItem, ...], tuple[Diagnostic, ...]]:
-    """Return the deny layers that a choice of hidden paths asks for on one operating system."""
+def hidden_layers(
+    choice: PresetChoice, os: str, names: Collection[str] = _PARAMETERS, relative_to: Place | None = None
+) -> tuple[tuple[HiddenItem, ...], tuple[Diagnostic, ...]]:
+    """Return the deny layers that a choice of hidden paths asks for on one operating system.
+
+    ``names`` are the parameters that may stand in added paths, ``relative_to`` is the root of relative ones. An
+    added path of the other path flavour names nothing here.
+    """
     found: dict[str, list[Layer]] = {}
     if choice.preset != "none":
         for item in packaged.data("hidden")["presets"][choice.preset]["items"]:
@@ -76,18 +91,20 @@ def hidden_layers(choice: PresetChoice, os: str) -> tuple[tuple[HiddenItem, ...]
                 found[_spelling(item)] = list(_layers(item, os, DENY, PROTECTED, "hidden:"))
     problems: list[Diagnostic] = []
     for word in choice.remove:
-        if word.value.rstrip("/") not in found:
+        name = word.value.rstrip("/")
+        if name not in found and name not in _everywhere("hidden", choice.preset):
             help_text = nearest_help(word.value, found) or "`sandboxc protected --hidden` lists the paths"
             problems.append(error("SBX343", f"`{word.value}` is not a hidden path", word.span, help_text))
-        found.pop(word.value.rstrip("/"), None)
+        found.pop(name, None)
     for word in choice.add:
-        spelled = parse_place(word.value, WINDOWS if os == "windows" else POSIX, _PARAMETERS)
+        spelled = parse_place(word.value, WINDOWS if os == "windows" else POSIX, names, relative_to)
         if isinstance(spelled, PathProblem):
-            from sandboxc.places import problem_diagnostic
-
+            if spelled.code in OTHER_FLAVOUR:
+                continue
             problems.append(problem_diagnostic(spelled, word.span, word.value))
             continue
-        layer = Layer(spelled.place, DENY, PROTECTED, "hidden:" + word.value, span=word.span)
+        kind = "directory" if spelled.directory else ""
+        layer = Layer(spelled.place, DENY, PROTECTED, "hidden:" + word.value, kind=kind, span=word.span)
         found[word.value] = [layer]
     items = (HiddenItem(name, layer) for name, layers in found.items() for layer in layers)
     return tuple(items), tuple(problems)
@@ -99,6 +116,17 @@ def system_layers(os: str) -> tuple[Layer, ...]:
     for item in packaged.data("system")[os]:
         found += _layers(item, os, item["access"], MODE, "system:")
     return tuple(found)
+
+
+def _everywhere(kind: str, preset: str) -> frozenset[str]:
+    """Return the names of a preset on any operating system, as a policy removes them."""
+    if preset == "none":
+        return frozenset()
+    found = packaged.data(kind)["presets"][preset]
+    if kind == "hidden":
+        return frozenset(_spelling(item) for item in found["items"])
+    direct = {item["name"] for item in found.get("direct", ())}
+    return frozenset(direct | {".git/" + item["path"] for item in found.get("git", ())})
 
 
 def _on(item: Mapping[str, Any], os: str) -> bool:

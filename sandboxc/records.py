@@ -59,6 +59,8 @@ else:
             raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
         return made
 
+    _MISSING = object()
+
     def _constructor(fields, defaults):
         """Return a ``__new__`` with the fields as its arguments (no text is compiled, as ``collections`` does)."""
         size = len(fields)
@@ -74,8 +76,10 @@ else:
                 if required <= given < size:
                     return build(cls, values + defaults[given - required :])
             elif len(values) < size:
-                rest = [named.pop(field) if field in named else ends.get(field, ends) for field in fields[len(values) :]]
-                if not named and ends not in rest:
+                rest = [
+                    named.pop(field) if field in named else ends.get(field, _MISSING) for field in fields[len(values) :]
+                ]
+                if not named and _MISSING not in rest:
                     return build(cls, (*values, *rest))
             raise TypeError(f"{cls.__name__} takes {', '.join(fields)}; got {len(values)} values and not all the rest")
 

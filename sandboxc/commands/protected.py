@@ -28,6 +28,7 @@ def run(arguments: Namespace) -> int:
     """Return the exit code: 0, or that of a policy that cannot be loaded."""
     from sandboxc.api import host_system, load_policy
     from sandboxc.diagnostics import PolicyError
+    from sandboxc.lower import hidden_items
     from sandboxc.policy import PresetChoice
     from sandboxc.presets import hidden_layers, protected_names
 
@@ -35,12 +36,12 @@ def run(arguments: Namespace) -> int:
         raise console.Usage("a policy says its preset itself", "remove `--preset`, or the policy")
     system = arguments.os or host_system()
     choice = PresetChoice(arguments.preset or "standard")
-    if arguments.policy:
-        policy = load_policy(arguments.policy)
+    policy = load_policy(arguments.policy) if arguments.policy else None
+    if policy is not None:
         choice = policy.hidden if arguments.hidden else policy.protected
     reasons = _reasons(arguments.hidden, choice.preset)
     if arguments.hidden:
-        items, problems = hidden_layers(choice, system)
+        items, problems = hidden_layers(choice, system) if policy is None else hidden_items(policy, system)
         paths = list(dict.fromkeys(item.name for item in items))
     else:
         names, problems = protected_names(choice, system)

@@ -89,7 +89,7 @@ class _Decoder:
             workspace=entries.rooted(fields.get("workspace"), "`workspace`"),
             temp=self._temp(fields.get("temp"), entries),
             network=self._network(fields.get("network"), mode),
-            hidden=self._preset(fields.get("hidden")),
+            hidden=self._hidden(fields.get("hidden"), entries),
             protected=self._preset(fields.get("protected")),
             system=self._system(fields.get("system"), baseline),
             parameters=entries.parameters,
@@ -230,6 +230,13 @@ class _Decoder:
                 "SBX211", "`remove` means nothing with `preset: none`", parts["remove"].key.span, "remove it"
             )
         return PresetChoice(word.value if word else "standard", caret(field.node), add, remove, _value(reason))
+
+    def _hidden(self, field: Field | None, entries: EntryReader) -> PresetChoice:
+        """Return the ``hidden:`` choice; a path that it adds makes sense on at least one of the targets."""
+        choice = self._preset(field)
+        for word in choice.add:
+            entries.check_somewhere(word)
+        return choice
 
     def _needs_reason(self, what: str, span: Span, advice: str) -> None:
         self.reader.report("SBX212", f"{what} needs a reason", span, advice)

@@ -10,11 +10,12 @@ from sandboxc.globs import parse_except, parse_glob, pattern_size
 from sandboxc.places import (
     BUILTIN_PARAMETERS,
     INTERNAL_PARAMETERS,
-    PARAMETER_NAME,
+    OTHER_FLAVOUR,
     POSIX,
     WINDOWS,
     PathProblem,
     Place,
+    is_parameter_name,
     parse_place,
     problem_diagnostic,
 )
@@ -53,6 +54,9 @@ MAX_NAME = 64
 #: How many names all patterns of a policy may have together, each alternative counted.
 MAX_PATTERN_NAMES = 50_000
 
+#: What helps where a path has no condition of its own and means nothing on some target.
+_NO_CONDITION = "start it with `~/` or a parameter, or name the `targets` that the policy is for"
+
 _LOSS = re.compile(r"SBX4[0-9][0-9]\Z")
 
 
@@ -81,11 +85,16 @@ class EntryReader:
 
     def check_rooted(self, word: Word) -> bool:
         """Return whether a path outside the entries, which has no condition of its own, makes sense."""
-        return self.check_path(word, self.flavours(None), self.relative_to)
+        flavours = self.flavours(None)
+        results = [parse_place(word.value, flavour, self.names, self.relative_to) for flavour in flavours]
+        return self._all_well(word, results, _NO_CONDITION)
 
-    def _all_well(self, word: Word, results: Iterable[object]) -> bool:
+    def _all_well(self, word: Word, results: Iterable[object], other_flavour: str = "") -> bool:
+        """Return whether all results are well; ``other_flavour`` is the help for a path of the other flavour."""
         for result in results:
             if isinstance(result, PathProblem):
+                if other_flavour and result.code in OTHER_FLAVOUR:
+                    result = result._replace(help=other_flavour)
                 self.reader.add(problem_diagnostic(result, word.span, word.value))
                 return False
         return True
@@ -112,7 +121,7 @@ class EntryReader:
             name = key.text
             if name in BUILTIN_PARAMETERS or name in INTERNAL_PARAMETERS:
                 self.reader.report("SBX215", f"the parameter `{name}` exists already", key.span, "choose another name")
-            elif len(name) > MAX_NAME or not PARAMETER_NAME.match(name):
+            elif len(name) > MAX_NAME or not is_parameter_name(name):
                 self.reader.report(
                     "SBX214",
                     f"`{name[:MAX_NAME]}` is not a parameter name",
@@ -289,8 +298,16 @@ class EntryReader:
     # Waivers and tests.
 
     def read_waivers(self, field: Field | None) -> tuple[Waiver, ...]:
-        """Return the waivers of ``waive:`` that could be read."""
-        return tuple(filter(None, [self._waiver(item) for item in self.reader.items(field)]))
+        """Return the waivers of ``waive:`` that could be read; a repetition is reported."""
+        found = tuple(filter(None, [self._waiver(item) for item in self.reader.items(field)]))
+        first: dict[tuple[str, str, str], Waiver] = {}
+        for waiver in found:
+            earlier = first.setdefault((waiver.loss, waiver.target, waiver.at.value), waiver)
+            if earlier is not waiver:
+                message = f"the waiver of `{waiver.loss}` on {waiver.target} at `{waiver.at.value}` is listed twice"
+                label = Label(earlier.at.span, "first written here")
+                self.reader.report("SBX217", message, waiver.at.span, "remove one", (label,))
+        return found
 
     def _waiver(self, node: Node) -> Waiver | None:
         reader = self.reader
@@ -348,11 +365,14 @@ class EntryReader:
     def _tested(self, field: Field | None) -> Word | None:
         """Return a path that makes sense on at least one of the policy's targets."""
         word = None if field is None else self.reader.path_node(field.node, f"`{field.key.text}`")
-        if word is None:
-            return None
+        if word is not None:
+            self.check_somewhere(word)
+        return word
+
+    def check_somewhere(self, word: Word) -> None:
+        """Report a path that makes sense on none of the policy's targets."""
         results: list[object] = [
             parse_place(word.value, flavour, self.names, self.relative_to) for flavour in self.flavours(None)
         ]
         if results and all(isinstance(result, PathProblem) for result in results):
-            self._all_well(word, results[:1])
-        return word
+            self._all_well(word, results[:1], _NO_CONDITION)

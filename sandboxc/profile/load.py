@@ -13,7 +13,8 @@ from sandboxc.diagnostics import Diagnostic, PolicyError, error
 from sandboxc.digests import sha256_hex
 from sandboxc.emitters.artefact import Options
 from sandboxc.losses import Loss
-from sandboxc.places import BUILTIN_PARAMETERS, INTERNAL_PARAMETERS, PARAMETER_NAME
+from sandboxc.places import BUILTIN_PARAMETERS, INTERNAL_PARAMETERS, is_parameter_name
+from sandboxc.plain_json import decode
 from sandboxc.policy import MACOS_BASES, OSES, TARGETS, WINDOWS_READS
 from sandboxc.profile import codec
 from sandboxc.profile.codec import FORMAT_VERSION, Malformed, Stored
@@ -238,7 +239,6 @@ def _read(path: str, name: str, directory: int | None) -> tuple[bytes | None, Di
 
 def decode_json(data: bytes, name: str) -> object:
     """Return a JSON value; duplicate keys, NaN and too deep a nesting raise ``Malformed``."""
-    import json
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -246,11 +246,11 @@ def decode_json(data: bytes, name: str) -> object:
             raise Malformed(name, "an object has the same key twice")
         return found
 
-    def refuse(word: str) -> None:
+    def refuse(word: str) -> object:
         raise Malformed(name, f"`{word}` is no JSON number")
 
     try:
-        value: object = json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_constant=refuse)
+        value: object = decode(data.decode("utf-8"), once, refuse)
     except Malformed:
         raise
     except RecursionError:
@@ -335,7 +335,7 @@ def _version(found: dict[str, Any], name: str) -> None:
 
 def _parameter(name: str, value: object) -> Parameter:
     where = f"parameters/{name}"
-    if not PARAMETER_NAME.match(name):
+    if not is_parameter_name(name):
         raise Malformed(where, f"`{name}` is no parameter name")
     found = codec.fields(value, where, _PARAMETER_KEYS)
     codec.word(found["type"], where + "/type", ("path",))

@@ -126,23 +126,11 @@ class Bwrap:
         if outcome.started or outcome.stage in ("lookup", "exec", "cwd", "signal"):
             message = f"{outcome.message}; pass `--cwd DIR`" if outcome.stage == "cwd" else outcome.message
             return Ended(outcome.code, outcome.started, message, outcome.occupied, outcome.left)
-        if outcome.stage == "stale" or (outcome.stage == "setup" and self._changed()):
+        if outcome.stage == "stale":
             raise Stale(outcome.message)
         if outcome.stage in ("spawn", "setup") and self._explain():
             return self.run(command, env)
         raise Unusable(outcome.message)
-
-    def _changed(self) -> bool:
-        """Return whether something that the plan mounts on has gone or been replaced since the survey."""
-        for op in self.plan.ops:
-            if op.node is not None:
-                try:
-                    found = os.lstat(op.path)
-                except OSError:
-                    return True
-                if (found.st_dev, found.st_ino) != (op.node.dev, op.node.ino):
-                    return True
-        return False
 
     def _explain(self) -> bool:
         """Return whether another set of options works here.

@@ -17,11 +17,10 @@ ended the run before its command; or ``lookup`` and ``exec`` with the shell's co
 command ran.
 """
 
+import _signal  # type: ignore[import-not-found]  # `signal` is this and enumerations, which take long to make
 import contextlib
 import errno
-import json
 import os
-import re
 import select
 import stat
 import time
@@ -29,12 +28,13 @@ from collections.abc import Mapping, Sequence
 
 from sandboxc import seccomp
 from sandboxc.emitters.bwrap.plan import BIND, MASK, MAX_WORDS, RO_BIND, SOCKET_MASK, TMPFS, BwrapPlan, Op, groups
+from sandboxc.plain_json import decode
 from sandboxc.records import NamedTuple
 from sandboxc.runtime import linux, mounts, occupants
 from sandboxc.runtime.bwrap_runner import Runner, high, spawn, wait
+from sandboxc.runtime.hostlook import unescaped
 
 _IN_ROOT = 0x10  # RESOLVE_IN_ROOT, openat2(2)
-_OCTAL = re.compile(r"\\([0-7]{3})")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 FORWARDED = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 NOT_STARTED = 125
@@ -291,15 +291,17 @@ class _Run:
             raise
         code = wait(self.pid)
         self.pid = 0
-        return self._judge(code, lines + _drain(status))
+        return self._judge(code, lines + _drain(status), signals.caught)
 
-    def _judge(self, code: int, said: bytes) -> Outcome:
+    def _judge(self, code: int, said: bytes, caught: int) -> Outcome:
         """Return the outcome: bwrap reports an exit code on its status descriptor only if the command ran."""
         for document in said.decode("utf-8", "replace").splitlines():
             if '"exit-code"' in document:
-                return Outcome(int(json.loads(document)["exit-code"]), True)
+                return Outcome(int(decode(document)["exit-code"]), True)
         if code < 0:
             return Outcome(128 - code, True, "", "bubblewrap was killed")
+        if caught:  # it came between the start of the sandbox and that of the command
+            return Outcome(128 + caught, False, "signal", "a signal came before the command started")
         return Outcome(126, False, "exec", f"`{self.command[0]}` could not be executed in the sandbox")
 
     def _first_line(self, status: int) -> bytes:
@@ -313,7 +315,7 @@ class _Run:
                 raise self._setup_failure("bubblewrap ended at once")
             said += data
         first, _, rest = said.partition(b"\n")
-        self.inner = int(json.loads(first)["child-pid"])
+        self.inner = int(decode(first.decode("utf-8"))["child-pid"])
         try:
             self.inner_fd = linux.pidfd_open(self.inner)
         except OSError as error:
@@ -357,8 +359,7 @@ class _Run:
         found: dict[str, bool] = {}
         for line in lines:
             fields = line.split(" ")
-            path = _OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), fields[4])
-            found[path] = "ro" in fields[5].split(",")
+            found[unescaped(fields[4])] = "ro" in fields[5].split(",")
         for path, closed in self.plan.bounds.items():
             raw = path.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
             if raw not in found:
@@ -466,12 +467,10 @@ class _Signals:
         self.caught = 0
 
     def install(self) -> None:
-        import signal
-
         for number in FORWARDED:
             try:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._handle)
+                if _signal.getsignal(number) != _signal.SIG_IGN:
+                    self._before[number] = _signal.signal(number, self._handle)
             except ValueError:  # not the main thread: whoever owns the signals sends them on
                 return
 
@@ -480,10 +479,8 @@ class _Signals:
         self._run.signal(number)
 
     def restore(self) -> None:
-        import signal
-
         for number, before in self._before.items():
-            signal.signal(number, before if before is not None else signal.SIG_DFL)  # type: ignore[arg-type]
+            _signal.signal(number, before if before is not None else _signal.SIG_DFL)
 
 
 __all__ = ["BIND", "RO_BIND", "Outcome", "run_bwrap"]

@@ -12,7 +12,6 @@ forks, so call from a thread that lives as long as the sandbox must.
 
 import errno
 import os
-import signal as _signal
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -22,6 +21,7 @@ from sandboxc.records import NamedTuple, NoReturn
 from sandboxc.runtime import linux
 
 NEEDED = ("--bind-fd", "--ro-bind-fd", "--args", "--json-status-fd", "--block-fd", "--ro-bind-data", "--perms")
+_MAX_PROGRAM = 1 << 20  # no bwrap is nearly as long
 #: Variables that make the loader or libc open files (ld.so(8), "secure-execution mode"): they reach the command
 #: through ``--setenv``, because what they name may lie where an earlier run could write, and bwrap is not confined.
 LOADER_VARIABLES = frozenset(
@@ -40,7 +40,6 @@ LOADER_VARIABLES = frozenset(
     )
 )
 LOADER_PREFIXES = ("LD_", "MALLOC_", "DYLD_")
-_SIGCHLD = 17
 SCOPE_ABSTRACT = 1  # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, linux/landlock.h
 
 
@@ -116,6 +115,20 @@ def _fault(path: str, access: Callable[[str], str], euid: int) -> str | None:
 
 
 def _options(path: str) -> frozenset[str]:
+    """Return the option words of ``--help``, looked for first where that text is kept: in the program's own file.
+
+    A word that is there and no option would not open anything: the start fails, and with it the run.
+    """
+    try:
+        with open(path, "rb") as file:
+            kept = file.read(_MAX_PROGRAM)
+    except OSError:
+        kept = b""
+    words = frozenset(word for word in (*NEEDED, "--disable-userns") if f"\n    {word} ".encode() in kept)
+    return words if words.issuperset(NEEDED) else _help(path)
+
+
+def _help(path: str) -> frozenset[str]:
     """Return the option words of ``--help``."""
     read_end, write_end = os.pipe()
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -270,8 +283,7 @@ def _become(
             what = "landlock scope"
             linux.set_no_new_privs()
             linux.landlock_restrict_self(linux.landlock_create_ruleset(0, 0, SCOPE_ABSTRACT))
-        linux.default_signals()
-        _signal.signal(_SIGCHLD, _signal.SIG_DFL)  # bwrap waits for a signal that is never sent where it is ignored
+        linux.default_signals(13, 25, 17)  # bwrap waits for SIGCHLD, which is never sent where it is ignored
         if program:
             what = "seccomp"
             linux.set_no_new_privs()

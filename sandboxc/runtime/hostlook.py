@@ -1,17 +1,14 @@
 """The survey's questions answered by this host's own file system."""
 
 import os
-import re
 import stat
 
 from sandboxc.survey.look import DEVICE, DIRECTORY, FIFO, FILE, LINK, SOCKET, Mount, Name, Node
 
 MAX_CONTENT = 1 << 20
-#: The start of a line of /proc/net/unix; a path may hold line feeds, so not every line feed ends a record.
-_RECORD = re.compile(r"^\S+: [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{8} [0-9A-F]{4} [0-9A-F]{2} +[0-9]+ ?", re.MULTILINE)
+_HEX = frozenset("0123456789ABCDEF")
 #: A Name from a tuple, without the checks of its constructor: a look may make tens of thousands.
 _new = tuple.__new__
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def _kind(mode: int) -> str:
@@ -91,12 +88,27 @@ class HostLook:
 
 def socket_paths(text: str) -> tuple[str, ...]:
     """Return the absolute paths in the text of /proc/net/unix, sorted (proc_pid_net(5), unix(7))."""
-    starts = list(_RECORD.finditer(text))
-    if not starts:
-        return ()
-    ends = [start.start() - 1 for start in starts[1:]] + [len(text.rstrip("\n"))]
-    paths = {text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
-    return tuple(sorted(path for path in paths if path.startswith("/")))
+    paths: list[str] = []
+    for line in text.rstrip("\n").split("\n"):
+        start = _path_start(line)
+        if start >= 0:
+            paths.append(line[start:])
+        elif paths:  # a path may hold line feeds, so not every line feed ends a record
+            paths[-1] += "\n" + line
+    return tuple(sorted({path for path in paths if path.startswith("/")}))
+
+
+def _path_start(line: str) -> int:
+    """Return where the path stands in a line that starts a record of /proc/net/unix; -1 where none starts."""
+    address, colon, rest = line.partition(": ")
+    fields = rest[:34].split(" ")  # reference count, protocol, flags, type, state, and a blank behind them
+    if not colon or address.split() != [address] or [len(field) for field in fields] != [8, 8, 8, 4, 2]:
+        return -1
+    if not all(map(_HEX.issuperset, fields)) or rest[34:35] != " ":
+        return -1
+    inode = rest[34:].lstrip(" ")
+    behind = inode.lstrip("0123456789")
+    return -1 if behind == inode else len(line) - len(behind.removeprefix(" "))
 
 
 def mounts_in(text: str) -> tuple[Mount, ...]:
@@ -106,10 +118,16 @@ def mounts_in(text: str) -> tuple[Mount, ...]:
         fields = line.split(" ")
         if len(fields) < 7:
             continue
-        root, point = (_OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), field) for field in fields[3:5])
+        root, point = map(unescaped, fields[3:5])
         if point.startswith("/") and point.split("/")[1] not in ("proc", "sys", "dev"):
             found.append(Mount(point, fields[2], root))
     return tuple(found)
+
+
+def unescaped(field: str) -> str:
+    """Return a path of a mountinfo file with its octal escapes such as ``\\040`` read (proc_pid_mountinfo(5))."""
+    head, *rest = field.split("\\")
+    return head + "".join([chr(int(part[:3], 8)) + part[3:] for part in rest])
 
 
 def _name(entry: "os.DirEntry[str]") -> Name:

@@ -266,14 +266,15 @@ def kill_with_parent(parent: int) -> None:
         raise OSError(3, os.strerror(3), "the parent is gone")
 
 
-def default_signals() -> None:
-    """Give SIGPIPE and SIGXFSZ, which Python ignores, their default action again, before an execve."""
+def default_signals(*numbers: int) -> None:
+    """Give signals their default action again, before an execve; without numbers those that Python ignores,
+    SIGPIPE and SIGXFSZ (13 and 25; SIGCHLD is 17: signal(7), x86 and ARM)."""
     ctypes = load().ctypes
     signal = ctypes.CDLL(None).signal
     signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
     signal.restype = ctypes.c_void_p
-    signal(13, None)
-    signal(25, None)
+    for number in numbers or (13, 25):
+        signal(number, None)
 
 
 # --- paths (openat2(2), rename(2)) -------------------------------------------------------------------------

@@ -30,14 +30,15 @@ the process. The kernel lets only a process with one thread change its user name
 """
 
 import errno
-import json
 import os
 import select
+import signal
 import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from sandboxc.plain_json import decode, encode
 from sandboxc.records import NamedTuple, NoReturn
 from sandboxc.runtime import linux
 
@@ -46,6 +47,9 @@ Step = tuple[str | int, ...]
 
 VERBS: tuple[str, ...] = ("private", "mask-file", "mask-dir", "pin-link", "pin-dir", "read-only")
 """The verbs of steps."""
+
+_HELD_BACK = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}
+"""What ends a caller and must not end the helper, which cleans up after it."""
 
 
 class MountFailure(OSError):
@@ -168,9 +172,11 @@ class Guard:
         control_read, self._control = os.pipe()
         self._answer, answer_write = os.pipe()
         self._mounted = False
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)  # the helper keeps it so
         self._helper = os.fork()
         if self._helper == 0:
             _child(pid, plans, (info_read, self.block_fd, control_read, answer_write), self._end)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for fd in (info_read, control_read, answer_write):
             os.close(fd)
 
@@ -189,7 +195,7 @@ class Guard:
             data = os.read(self._answer, 65536) if ready else b""
             if not data:
                 self._finish(b"")
-                number, text = json.loads(answer) if answer else (errno.EIO, "the mount helper died")
+                number, text = decode(answer.decode("utf-8")) if answer else (errno.EIO, "the mount helper died")
                 raise MountFailure(number, text, "late mounts")
             answer += data
         self._mounted = True
@@ -223,6 +229,7 @@ def _child(pid: int | None, plans: Sequence[_Plan], fds: tuple[int, int, int, in
     process = proc = -1
     word = b""
     try:
+        os.setsid()  # a signal to the caller's process group must not end the one that cleans up after it
         # Only the sandbox and the caller may keep pipes of the caller open, or their ends are not seen.
         linux.close_others((*fds, 0, 1, 2))
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -239,9 +246,9 @@ def _child(pid: int | None, plans: Sequence[_Plan], fds: tuple[int, int, int, in
             os.write(block, b"x")
     except OSError as error:
         text = f"{error.strerror}: {error.filename}" if error.filename else str(error)
-        os.write(answer, json.dumps([error.errno or errno.EIO, text]).encode())
+        os.write(answer, encode([error.errno or errno.EIO, text]).encode())
     except BaseException as error:
-        os.write(answer, json.dumps([errno.EIO, repr(error)]).encode())
+        os.write(answer, encode([errno.EIO, repr(error)]).encode())
     finally:
         try:
             if not word:
@@ -285,7 +292,7 @@ def _child_pid(info: int, control: int, end: float) -> int:
         data = os.read(info, 4096) if info in ready else b""
         text += data
         if b"}" in text:
-            return int(json.loads(text)["child-pid"])
+            return int(decode(text.decode("utf-8"))["child-pid"])
         if not data and info in ready:
             raise OSError(errno.ESRCH, "bubblewrap ended before it made a child")
         if not ready:

@@ -25,13 +25,13 @@ A private temp directory can be journaled in the same way (``temporary``); it is
 
 import errno
 import fcntl
-import json
 import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from sandboxc.plain_json import decode, encode
 from sandboxc.records import Any, NamedTuple
 from sandboxc.runtime import linux
 
@@ -138,7 +138,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _journal(record: int, **line: Any) -> None:
-    data = json.dumps(line).encode() + b"\n"
+    data = encode(line).encode() + b"\n"
     if os.write(record, data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "record of occupants")
 
@@ -161,7 +161,7 @@ def _parse(text: bytes) -> tuple[list[_Entry], list[str]]:
     announced: list[str] = []
     for line in text.split(b"\n")[:-1]:
         try:
-            item = json.loads(line)
+            item = decode(line.decode("utf-8"))
             if item["op"] == "announce":
                 announced.append(str(item["path"]))
             else:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from sandboxc.binding import bind_values, missing_parameters, used_parameters
 from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors
-from sandboxc.layers import MODE, PROTECTED, Index, Layer, Layers, bind, ordered
+from sandboxc.layers import MODE, PROTECTED, Ceiling, Index, Layer, Layers, bind, ordered
 from sandboxc.places import POSIX, RUN_BASE, RUN_TMP, Place, posix
 from sandboxc.policy import DENY, WRITE
 from sandboxc.records import NamedTuple
@@ -86,7 +86,19 @@ _NOWHERE = {RUN_BASE: posix("/"), RUN_TMP: posix("/")}
 
 def _opens_tmp(stack: Layers, places: Mapping[str, Place]) -> bool:
     """Return whether the policy makes /tmp itself writable, so that a base there would be a carve-out."""
-    return Index(bind(stack, places)).access(posix("/tmp")) == WRITE  # noqa: S108
+    tmp = posix("/tmp")  # noqa: S108
+
+    def near(layer: Layer) -> bool:
+        place = layer.where if isinstance(layer.where, Place) else layer.where.anchor
+        bound = place.bind(places) if place is not None else None
+        return bound is not None and bound.contains(tmp)
+
+    # nothing below /tmp or beside it decides there, so the rest need not be bound
+    slim = stack._replace(
+        layers=tuple(filter(near, stack.layers)),
+        ceilings=tuple(Ceiling(c.baseline, tuple(filter(near, c.layers))) for c in stack.ceilings),
+    )
+    return Index(bind(slim, places)).access(tmp) == WRITE
 
 
 def _literal(values: Mapping[str, str]) -> dict[str, str]:

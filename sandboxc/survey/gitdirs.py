@@ -1,6 +1,5 @@
 """Finding git directories and what a repository's configuration runs (see gitrepository-layout(5), git-config(1))."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 from sandboxc.records import NamedTuple
@@ -8,9 +7,9 @@ from sandboxc.survey.look import DIRECTORY, FILE, Look, Walker
 
 MAX_INCLUDES = 10  # git gives up at this depth too
 
-_POINTER = re.compile(r"\Agitdir:\s*(.+?)\s*\Z", re.DOTALL)
-_SECTION = re.compile(r'^\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_SETTING = re.compile(r"^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)\Z", re.DOTALL)
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_KEY = _LETTERS | frozenset("0123456789-")
+_SECTION = _KEY | {"."}
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 
@@ -47,10 +46,11 @@ def repository_at(top: str, look: Look, walker: Walker) -> Repository | None:
         return None
     pointer = "" if node.kind == DIRECTORY else dot
     if node.kind == FILE:
-        found = _POINTER.match(look.content(dot) or "")
-        if not found:
+        text = look.content(dot) or ""
+        target = text.removeprefix("gitdir:").strip()
+        if not text.startswith("gitdir:") or not target:
             return Repository(top, (), dot)
-        walked = walker.walk(_join(top, found.group(1)))
+        walked = walker.walk(_join(top, target))
     else:
         walked = walker.walk(dot)
     if walked.node is None or walked.node.kind != DIRECTORY:
@@ -119,17 +119,45 @@ def configured(paths: Iterable[str], home: str, look: Look, walker: Walker) -> C
 
 def settings(text: str) -> Iterator[Setting]:
     """Yield the settings of a git configuration that have a value (git-config(1), "Syntax")."""
-    if "\\\n" in text:
-        text = re.sub(r"(?<!\\)((?:\\\\)*)\\\n", r"\1", text)
     section = ""
-    for line in text.split("\n"):
-        heading = _SECTION.match(line)
-        if heading:
-            section = heading.group(1).lower()
-            line = line[heading.end() :]
-        found = _SETTING.match(line)
-        if found:
-            yield Setting(section, found.group(1).lower(), _value(found.group(2)))
+    for line in _lines(text):
+        line = line.lstrip()
+        if line.startswith("["):
+            heading = _heading(line)
+            if not heading:
+                continue
+            section, line = heading[0], line[heading[1] :].lstrip()
+        key, sign, value = line.partition("=")
+        key = key.rstrip()
+        if sign and key[:1] in _LETTERS and _KEY.issuperset(key):
+            yield Setting(section, key.lower(), _value(value.lstrip()))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines, a line that ends in a backslash (not an escaped one) joined with the next."""
+    held = ""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if number < len(lines) and (len(line) - len(line.rstrip("\\"))) % 2:
+            held += line[:-1]
+        else:
+            yield held + line
+            held = ""
+
+
+def _heading(line: str) -> tuple[str, int] | None:
+    """Return the section of a ``[section "subsection"]`` that a line starts with, and where it ends; or None."""
+    start = index = len(line) - len(line[1:].lstrip())
+    while line[index : index + 1] in _SECTION:
+        index += 1
+    name = line[start:index]
+    rest = line[index:].lstrip()
+    if rest.startswith('"') and line[index : index + 1] != '"':
+        end = 1
+        while rest[end : end + 1] not in ("", '"'):
+            end += 2 if rest[end] == "\\" else 1
+        rest = rest[end + 1 :].lstrip()
+    return (name.lower(), len(line) - len(rest) + 1) if name and rest.startswith("]") else None
 
 
 def _value(raw: str) -> str:

@@ -75,12 +75,15 @@ class Links:
                     if not layer.cap and layer.access != DENY:
                         tainted.setdefault(layer, link)
         found = list(self._problems)
+        indexes: dict[str, Index] = {}  # what the stack says without the tainted layers of an access and wider ones
         for layer, link in tainted.items():
             where = layer.where if isinstance(layer.where, Place) else layer.where.anchor
             assert where is not None
-            out = {_key(other) for other in tainted if RANK[other.access] >= RANK[layer.access]}
-            kept = tuple(other for other in stack.layers if _key(other) not in out)
-            if RANK[layer.access] > RANK[Index(stack._replace(layers=kept)).access(where)]:
+            if layer.access not in indexes:
+                out = {_key(other) for other in tainted if RANK[other.access] >= RANK[layer.access]}
+                kept = tuple(other for other in stack.layers if _key(other) not in out)
+                indexes[layer.access] = Index(stack._replace(layers=kept))
+            if RANK[layer.access] > RANK[indexes[layer.access].access(where)]:
                 found.append(_refusal(layer.describe(), layer.access, where.text(), link, layer))
         return found
 

@@ -56,22 +56,21 @@ def repository_layers(
             trees = sorted({*own, *tops[directory]}) or [directory]
             made += _git_layers(directory, trees, git, every, home, look, walker)
     index = Index(stack)
-    useful = [layer for layer in made if _writable(layer, index, links)]
-    physical = [links.layer(layer) for layer in useful]
-    both = [*pointers, *useful, *physical]
-    literal = [layer for layer in both if isinstance(layer.where, Place) and index.access(layer.where) == WRITE]
+    literal: dict[Layer, None] = {}
+    for layer in (*pointers, *made):
+        if isinstance(layer.where, Place) and index.access(layer.where) == WRITE:
+            literal[layer] = None
+    for layer in made:
+        physical = links.layer(layer) if _linked(layer, links.walker) else layer
+        if physical is not layer and isinstance(physical.where, Place) and index.access(physical.where) == WRITE:
+            literal[physical] = None
     ordered_repositories = tuple(repositories[key] for key in sorted(repositories))
     return stack._replace(layers=ordered((*stack.layers, *literal))), ordered_repositories
 
 
-def _writable(layer: Layer, index: Index, links: Links) -> bool:
-    """Return whether a name, or what a link of that name leads to, could be changed without the layer."""
-    if not isinstance(layer.where, Place):
-        return False
-    if index.access(layer.where) == WRITE:
-        return True
-    walked = links.walker.walk(layer.where.text())
-    return bool(walked.links) and index.access(posix(walked.path)) == WRITE
+def _linked(layer: Layer, walker: Walker) -> bool:
+    """Return whether a name is reached through a link, or is one."""
+    return isinstance(layer.where, Place) and bool(walker.walk(layer.where.text()).links)
 
 
 def _git_layers(

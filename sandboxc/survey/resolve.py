@@ -12,10 +12,10 @@ from sandboxc.layers import (
     Index,
     Layer,
     Layers,
-    lock_conflicts,
     ordered,
     stricter,
 )
+from sandboxc.locks import lock_conflicts
 from sandboxc.places import Place, posix
 from sandboxc.policy import CONNECT, DENY, WRITE, Network
 from sandboxc.records import NamedTuple

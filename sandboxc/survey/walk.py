@@ -1,7 +1,6 @@
 """One bounded walk below the writable roots: glob matches, repositories, sockets and every name that is there."""
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from sandboxc import globs
 from sandboxc.globs import ANY_DEPTH, Glob
@@ -80,7 +79,7 @@ class _Machine:
         self._patterns = patterns
         self._cache: dict[tuple[tuple[int, int], ...], _Step] = {}
         self.literals: dict[str, list[tuple[int, int]]] = {}
-        self.tests: list[tuple[re.Pattern[str], int, int]] = []
+        self.tests: list[tuple[Callable[[str], object], int, int]] = []
         rest: list[tuple[int, frozenset[int]]] = []
         for number, states in running:
             pattern = patterns[number].pattern
@@ -92,8 +91,7 @@ class _Machine:
                     continue
                 component = pattern[state]
                 if any(char in component for char in "*?["):
-                    regex = re.compile(globs.component_regex(component) + r"\Z", re.DOTALL)
-                    self.tests.append((regex, number, state + 1))
+                    self.tests.append((globs.component_test(component), number, state + 1))
                 else:
                     self.literals.setdefault(component, []).append((number, state + 1))
         self.rest = self._step(tuple(rest))
@@ -105,7 +103,7 @@ class _Machine:
         """Return the (pattern, state) pairs that a name moves on to by matching a component."""
         found = self.literals.get(name, [])
         if self.tests:
-            found = [*found, *((number, state) for regex, number, state in self.tests if regex.match(name))]
+            found = [*found, *((number, state) for test, number, state in self.tests if test(name))]
         return found
 
     def after(self, hits: list[tuple[int, int]], rest: bool = True) -> _Step:

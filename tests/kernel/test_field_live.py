@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -81,6 +82,44 @@ def test_s25_loopback_only(world: lab.Lab) -> None:
     found = json.loads(result.out)
     assert [found.pop(host) for host in ("127.0.0.1", "::1", "::ffff:127.0.0.1")] == ["ok", "ok", "ok"]
     assert "ok" not in found.values(), found
+
+
+@pytest.mark.parametrize("target", ["bwrap", "landlock"])
+def test_a_parameter_that_a_run_could_have_redirected(target: str, tmp_path: Path) -> None:
+    """A parameter whose default place was made a link by an earlier run opens nothing: the next run is refused."""
+    for name in ("home/.cache", "w", "outside"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "outside" / "f").write_text("kept")
+    (tmp_path / "home" / ".cache" / "tool").symlink_to(tmp_path / "outside")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "sandboxc: 1\nmode: workspace-write\ntargets: [bwrap, landlock]\n"
+        "parameters:\n  cache: {type: path, default: ~/.cache/tool}\n"
+        "entries:\n  - {path: ~/.cache, access: write}\n"
+        '  - {path: "${cache}", access: write}\n'
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "sandboxc",
+        "run",
+        str(policy),
+        "--bind",
+        f"home={tmp_path}/home",
+        "--target",
+        target,
+    ]
+    script = f"echo planted > {tmp_path}/outside/f"
+    done = subprocess.run(
+        [*words, "--", "/bin/sh", "-c", script],
+        cwd=tmp_path / "w",
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 125 and "SBX712" in done.stderr, done
+    assert (tmp_path / "outside" / "f").read_text() == "kept"
 
 
 MOVES = (

@@ -180,7 +180,7 @@ def questions(scene: Scene, resolved: Resolved, chmod: bool) -> Iterator[tuple[s
             yield "chmod", path
         if path != str(scene.base):
             yield "rename", path
-            if not expected(resolved, "rename", path) and not given_up:
+            if not expected(resolved, "rename", path) and resolved.access(path) != WRITE and not given_up:
                 yield "delete", path
     for site in resolved.sites:
         if site.kind == "absent" and site.layer.span is not None and site.access != WRITE:
@@ -205,20 +205,24 @@ def expected(resolved: Resolved, op: str, path: str) -> bool:
 
 def _pinned(resolved: Resolved, path: str) -> bool:
     """Return whether something stricter, or a link that a layer needs, lies below a directory."""
-    if any(site.blocker == path for site in resolved.sites):
+    if any(site.blocker == path and RANK[site.access] < RANK[site.above] for site in resolved.sites):
         return True
-    moving = {site.path for site in resolved.sites if _moves(site)}
-    if any(link.startswith(path + "/") and link not in moving for link in resolved.links):
-        return True
-    return any(
-        site.path.startswith(path + "/") and RANK[site.access] < RANK[site.above] and site.path not in moving
-        for site in resolved.sites
-    )
+    held = [site for site in resolved.sites if RANK[site.access] < RANK[site.above]]
+    matched = {site.path: _reach(site) for site in held}
+    depth = path.count("/")
+    for below in (*resolved.links, *matched):
+        if below.startswith(path + "/") and below.count("/") - depth <= matched.get(below, 1 << 20):
+            return True
+    return False
 
 
-def _moves(site: Site) -> bool:
-    """Return whether a site is the match of a floating pattern for one name, which moves with its directory."""
-    return site.layer.text.startswith("**/") and "/" not in site.layer.text[3:]
+def _reach(site: Site) -> int:
+    """Return how many directories above a site keep their names for it.
+
+    The match of a pattern that starts with ``**/`` moves with its directory, but for those that the pattern names.
+    """
+    text = site.layer.text
+    return text.count("/") - 1 if text.startswith("**/") and "**" not in text[3:] else 1 << 20
 
 
 #: (operation, allowed) under Landlock -> the losses that may explain it.
@@ -238,7 +242,6 @@ BWRAP_LOSSES: Mapping[tuple[str, bool], frozenset[str]] = {
     ("create", True): frozenset({"SBX433"}),
     ("mkdir", True): frozenset({"SBX433"}),
     ("rename", True): frozenset({"SBX432"}),  # a preset's absent names hold nothing, so they pin nothing
-    ("delete", True): frozenset({"SBX432"}),
 }
 
 

@@ -242,6 +242,17 @@ def test_ctrl_c_ends_the_run(run_world: World) -> None:
     assert "Traceback" not in (run_world.base / "errors").read_text()
 
 
+def test_stop_and_continue(run_world: World) -> None:
+    """A run that is stopped and continued, as job control does, goes on and passes its exit code on."""
+    process = start(run_world, PYTHON, "-c", "import time; open('ready', 'w'); time.sleep(1); raise SystemExit(9)")
+    wait_for((run_world.project / "ready").exists)
+    os.killpg(process.pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGCONT)
+    assert process.wait(20) == 9
+
+
 def test_a_signal_before_the_command_starts(run_world: World) -> None:
     """A runner that is ended at any moment leaves no process, no private directory and no half-started command."""
     before = set(base(run_world).iterdir()) if base(run_world).exists() else set()

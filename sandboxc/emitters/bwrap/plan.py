@@ -5,7 +5,6 @@ into bwrap's options; sources of binds stay slots until a caller says how each i
 run (``--bind-fd``) or by path for a person (``--bind``).
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 
 from sandboxc.diagnostics import Diagnostic
@@ -180,4 +179,6 @@ def render(data: Mapping[str, Any], lists: Iterable[str]) -> bytes:
 
 
 def _compact(value: Any) -> str:
+    import json
+
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))

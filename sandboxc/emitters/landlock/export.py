@@ -1,6 +1,5 @@
 """Export of a bound plan as JSON of the landlockconfig project (its schema/landlockconfig.json)."""
 
-import json
 from collections.abc import Iterable
 
 from sandboxc import landlock_abi
@@ -52,6 +51,8 @@ def landlockconfig(plan: LandlockPlan) -> str:
             {"allowedAccess": list(landlock_abi.names(mask, landlock_abi.NET_BITS)), "port": sorted(ports[mask])}
             for mask in sorted(ports)
         ]
+    import json
+
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

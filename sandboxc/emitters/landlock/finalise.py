@@ -1,6 +1,5 @@
 """Finalising: a resolved stack on one file system becomes a bound rule set."""
 
-import json
 from collections.abc import Iterable, Mapping
 
 from sandboxc import landlock_abi, seccomp
@@ -151,6 +150,8 @@ class LandlockPlan(NamedTuple):
 
     def text(self) -> str:
         """Return the bound plan as JSON text: ASCII (names need not be UTF-8), sorted keys, one final newline."""
+        import json
+
         return json.dumps(self.to_data(), indent=1, sort_keys=True) + "\n"
 
 

@@ -1,7 +1,6 @@
 """Emission: the symbolic plan of a policy for Landlock, and the losses that show without a host."""
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sandboxc import landlock_abi, seccomp
 from sandboxc.capability import Table
@@ -87,6 +86,8 @@ def emit(stack: Layers, facts: Facts, options: Options) -> Artefact:
         "seccomp": {"files": sorted(filters), "tcp_ports": net.opened},
         "losses": [{"code": loss.code, "kind": loss.kind, "at": loss.at, "message": loss.message} for loss in losses],
     }
+    import json
+
     native = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     return Artefact(TARGET, native, {PLAN_FILE: native.encode(), **filters}, losses)
 
@@ -171,13 +172,14 @@ def _losses(stack: Layers, capabilities: Table, options: Options) -> Iterator[Lo
 
 
 def _socket_losses(stack: Layers, capabilities: Table) -> Iterator[Loss]:
+    literal = _by_place(layer for layer in stack.layers if isinstance(layer.where, Place))
     for rule in stack.sockets:
         if rule.access == DENY and stack.network.mode == ALLOW_ALL:
             loss = capabilities.loss("sockets-existing", rule.text, span=rule.span)
         elif rule.access == CONNECT and stack.network.mode != ALLOW_ALL:
             message = f"`{rule.text}` cannot be connected to: below ABI 9 no Unix socket can be made"
             loss = capabilities.loss("network-deny", rule.text, message, rule.span)
-        elif rule.access == BIND and not _writable(stack, rule.where.parent):
+        elif rule.access == BIND and not _is_writable(literal, rule.where.parent):
             message = f"`{rule.text}` cannot be bound: the right to make sockets is one of the whole directory"
             loss = capabilities.loss("carve-out", rule.text, message, rule.span)
         else:
@@ -186,9 +188,27 @@ def _socket_losses(stack: Layers, capabilities: Table) -> Iterator[Loss]:
             yield loss._replace(standing=False)
 
 
-def _writable(stack: Layers, place: Place) -> bool:
-    inside = (layer for layer in stack.layers if isinstance(layer.where, Place) and layer.where.contains(place))
-    deepest = max(inside, key=lambda layer: layer.where.depth if isinstance(layer.where, Place) else 0, default=None)
+def _by_place(layers: Iterable[Layer]) -> dict[Place, Layer]:
+    """Return the first layer of each place, a pattern's being its anchor."""
+    found: dict[Place, Layer] = {}
+    for layer in layers:
+        where = layer.where if isinstance(layer.where, Place) else layer.where.anchor
+        if where is not None:
+            found.setdefault(where, layer)
+    return found
+
+
+def _deepest(known: Mapping[Place, Layer], place: Place) -> Layer | None:
+    """Return what stands at a place or nearest above it."""
+    for depth in range(len(place.parts), -1, -1):
+        found = known.get(Place(place.root, place.parts[:depth]))
+        if found is not None:
+            return found
+    return None
+
+
+def _is_writable(known: Mapping[Place, Layer], place: Place) -> bool:
+    deepest = _deepest(known, place)
     return deepest is not None and deepest.access == WRITE
 
 
@@ -199,8 +219,14 @@ def _preset(loss: Loss | None, blame: Blame) -> Iterator[Loss]:
 
 def _root_losses(stack: Layers, roots: list[Layer], capabilities: Table, waived: frozenset[str]) -> Iterator[Loss]:
     """Yield what the protected names cost at each write root."""
+    known = _by_place(roots)
+    owned: dict[int, list[Layer]] = {}
+    for layer in stack.layers:
+        owner = _owner(layer, known) if layer.cap else None
+        if owner is not None:
+            owned.setdefault(id(owner), []).append(layer)
     for root in roots:
-        names = [layer for layer in stack.layers if layer.cap and _owner(layer, roots) is root]
+        names = owned.get(id(root))
         if not names:
             continue
         at = root_text(root)
@@ -224,16 +250,10 @@ def _parts(layer: Layer) -> tuple[str, ...]:
     return (*(where.anchor.parts if where.anchor else ()), *where.pattern)
 
 
-def _owner(name: Layer, roots: list[Layer]) -> Layer | None:
+def _owner(name: Layer, roots: Mapping[Place, Layer]) -> Layer | None:
     """Return the deepest write root that a protected name lies below."""
     place = name.where if isinstance(name.where, Place) else name.where.anchor
-    best: Layer | None = None
-    depth = -1
-    for root in roots:
-        where = root.where if isinstance(root.where, Place) else root.where.anchor
-        if where is not None and place is not None and where.contains(place) and where.depth > depth:
-            best, depth = root, where.depth
-    return best
+    return None if place is None else _deepest(roots, place)
 
 
 def _elsewhere(root: Layer, place: Place) -> bool:
@@ -263,6 +283,8 @@ def _listing_losses(stack: Layers, capabilities: Table, waived: frozenset[str]) 
 
 def _entry_losses(stack: Layers, roots: list[Layer], capabilities: Table) -> Iterator[Loss]:
     """Yield what single entries and patterns lose."""
+    known = _by_place(roots)
+    literal = _by_place(layer for layer in stack.layers if isinstance(layer.where, Place))
     for layer in stack.layers:
         if layer.cap:
             continue
@@ -273,11 +295,13 @@ def _entry_losses(stack: Layers, roots: list[Layer], capabilities: Table) -> Ite
             else:
                 yield from _preset(capabilities.loss("preset-glob", layer.describe()), Blame(at, None, True))
         elif (
-            layer.access == WRITE and layer.absent in ("report", "create") and not _writable(stack, layer.where.parent)
+            layer.access == WRITE
+            and layer.absent in ("report", "create")
+            and not _is_writable(literal, layer.where.parent)
         ):
             yield from _preset(capabilities.loss("write-absent", at, span=layer.span), Blame(at))
         elif layer.access in (DENY, READ) and layer.span is not None:
-            owner = _owner(layer, roots)
+            owner = _owner(layer, known)
             if owner is not None:
                 way = f"the directories from `{root_text(owner)}` to `{at}`"
                 message = f"nothing can be made, removed or renamed directly in {way}"

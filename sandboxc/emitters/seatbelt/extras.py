@@ -8,7 +8,8 @@ from sandboxc.emitters.artefact import Options
 from sandboxc.emitters.seatbelt.printer import filter_text, form, string
 from sandboxc.emitters.seatbelt.tree import NONE, Forest, Scores, score
 from sandboxc.globs import ANY_DEPTH, Glob
-from sandboxc.layers import ENTRY, MODE, PROTECTED, Layer, Layers, lock_conflicts, ordered
+from sandboxc.layers import ENTRY, MODE, PROTECTED, Layer, Layers, ordered
+from sandboxc.locks import lock_conflicts
 from sandboxc.places import POSIX, Place, Spelled, parse_place
 from sandboxc.policy import DENY, READ, WRITE
 from sandboxc.records import Any, NamedTuple
