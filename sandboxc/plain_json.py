@@ -55,7 +55,12 @@ def decode(text: str, pairs: Callable[..., Any] | None = None, constant: Callabl
     """
     start = len(text) - len(text.lstrip(_BLANKS))
     try:
-        value, end = _scanner(_Options(pairs, constant))(text, start)
+        try:
+            value, end = _scanner(_Options(pairs, constant))(text, start)
+        except SystemError:  # the scanner finds the class of its error in a module that has to be loaded
+            import json.decoder  # noqa: F401
+
+            value, end = _scanner(_Options(pairs, constant))(text, start)
     except StopIteration:
         raise ValueError("Expecting value") from None
     if text[end:].strip(_BLANKS):

@@ -104,7 +104,7 @@ def wait_ready(pid: int, timeout: float = 10.0, *, control: int = -1) -> None:
             raise MountFailure(errno.ETIMEDOUT, "the sandbox did not finish its set-up", str(pid))
         if select.select([control] if control != -1 else [], [], [], pause)[0]:
             raise MountFailure(errno.ECANCELED, "the caller of the sandbox is gone", str(pid))
-        pause = min(pause * 1.2, 0.002)
+        pause = min(pause * 1.03, 0.002)
 
 
 def blocking_pipe() -> int:
