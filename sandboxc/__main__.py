@@ -39,4 +39,7 @@ def _open_standard() -> None:
 
 
 if __name__ == "__main__":
+    # `python -m` looks for modules in the current directory first, and a run may have put some there.
+    if not sys.flags.safe_path:
+        del sys.path[0]
     main()

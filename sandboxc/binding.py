@@ -15,6 +15,14 @@ from sandboxc.places import (
 )
 from sandboxc.records import NamedTuple
 
+#: What helps where a value is refused and the help for a path in a policy would mislead.
+_VALUE_HELP = {
+    "SBX310": "pass an absolute path, or leave an optional parameter out",
+    "SBX313": "pass an absolute path",
+    "SBX318": "pass a path that starts with `/`",
+    "SBX319": "pass a path that starts with a drive, such as `C:/...`",
+}
+
 
 class Bound(NamedTuple):
     """The values of parameters as places, and what was wrong with them."""
@@ -43,7 +51,8 @@ def bind_values(
             continue
         spelled = parse_place(text, flavour, ())
         if isinstance(spelled, PathProblem):
-            problems.append(error(spelled.code, f"parameter `{name}`: {spelled.message}", help=spelled.help))
+            advice = _VALUE_HELP.get(spelled.code, spelled.help)
+            problems.append(error(spelled.code, f"parameter `{name}`: {spelled.message}", help=advice))
         elif not spelled.place.is_bound:
             home = given.get("home", "")
             problems.append(

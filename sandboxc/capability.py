@@ -23,6 +23,7 @@ FEATURES: Mapping[str, str] = {
     "deny-file": "a denied file is unreadable and unwritable",
     "carve-out": "directories above a carve-out keep every right of their own",
     "protected-names": "protected names below writable roots stay as they are",
+    "configured-names": "what a repository's configuration names stays as it is",
     "entry-absent": "a deny or read entry holds for a path that is made later",
     "preset-absent": "a preset's name holds when it is made later",
     "write-absent": "a write entry opens a path that is made later",

@@ -245,7 +245,8 @@ class Evaluator:
     def _view(self, op: str, place: Place) -> Verdict | None:
         """Return the verdict on a place that a target shows as a view, or None where layers decide.
 
-        An entry that names a place inside a view decides there, as far as it is stricter than the view.
+        An entry that names a place inside a view decides there, as far as it is stricter than the view and no view
+        stands deeper: `/dev/null` works below a denied `/dev` (design rule 12).
         """
         best: tuple[int, str] = (-1, "")
         for parts, access in self._views:
@@ -255,7 +256,7 @@ class Evaluator:
         if not access:
             return None
         own = self.index.decide(place)
-        if own.layer is not None and own.depth > 0 and RANK[own.access] < RANK[access]:
+        if own.layer is not None and own.depth >= max(1, best[0]) and RANK[own.access] < RANK[access]:
             return None
         changes = op not in ("read", "list", "stat", "execute", "write", "connect")
         shared = place.parts[:2] in (("dev", "shm"), ("dev", "pts")) and len(place.parts) > 2

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from sandboxc.places import (
     MAX_COMPONENT,
+    MAX_NAMES,
     MAX_PATH,
     WINDOWS,
     PathProblem,
@@ -312,6 +313,8 @@ def _pattern_parts(form: str, text: str, flavour: str) -> tuple[str, ...] | Path
             parts.append(decoded)
     if not parts:
         return PathProblem("SBX333", f"`{text}` holds no pattern", "use `path:` for a literal place", 0, len(text))
+    if len(parts) > MAX_NAMES:
+        return PathProblem("SBX322", f"the pattern has more than {MAX_NAMES} names", "shorten it", 0, len(text))
     return tuple(parts)
 
 

@@ -73,16 +73,6 @@ RESTRICT_BITS: Mapping[str, int] = MappingProxyType(
 )
 """Flag name -> bit of ``landlock_restrict_self``'s flags."""
 
-ERRATA: Mapping[int, str] = MappingProxyType(
-    {
-        1: "TCP sockets are told from others that carry the same ports (MPTCP, SMC)",
-        2: "a scoped signal may reach the threads of the sender's own process",
-        3: "rights of a directory that was moved away from its mount point are computed right",
-        4: "making a whiteout asks for make_reg",
-    }
-)
-"""Erratum number -> what is fixed when bit (number - 1) of the errata query is set (landlock.rst)."""
-
 _RST = "landlock.rst, 'Previous limitations'"
 
 ABIS: tuple[Abi, ...] = (

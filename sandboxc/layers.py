@@ -152,6 +152,7 @@ class Index:
 
     def __init__(self, layers: Layers, fold: bool = False) -> None:
         self._fold = fold
+        self._composes = layers.os == "macos"  # its volumes take composed and decomposed names for one
         self._stacks = [(layers.baseline, self._build(layers.layers))]
         self._stacks += [(ceiling.baseline, self._build(ceiling.layers)) for ceiling in layers.ceilings]
 
@@ -166,6 +167,10 @@ class Index:
         return roots
 
     def _key(self, name: str) -> str:
+        if self._composes and not name.isascii():
+            from unicodedata import normalize
+
+            name = normalize("NFC", name)
         return name.casefold() if self._fold else name
 
     def _node(self, roots: dict[str, _Node], place: Place) -> _Node:
@@ -173,7 +178,7 @@ class Index:
         if node is None:
             node = roots[place.root] = _Node()
         for name in place.parts:
-            key = name.casefold() if self._fold else name
+            key = self._key(name) if self._fold or self._composes else name
             below = node.children.get(key)
             if below is None:
                 below = node.children[key] = _Node()
@@ -220,8 +225,9 @@ class Index:
             if depth:
                 name = place.parts[depth - 1]
                 node = node.children.get(self._key(name)) if node else None
-                moved = ((a, g, globs.step(g.pattern, s, name, self._fold)) for a, g, s in running)
-                running = [item for item in moved if item[2]]
+                if running:
+                    moved = ((a, g, globs.step(g.pattern, s, name, self._fold)) for a, g, s in running)
+                    running = [item for item in moved if item[2]]
             if node:
                 found += node.layers
                 running += [(layer, glob, globs.start(glob.pattern)) for layer, glob in node.globs]

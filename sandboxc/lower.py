@@ -48,11 +48,6 @@ def lower(policy: Policy, os: str) -> Result:
     return _Lowering(policy, os).run()
 
 
-def workspace_place(policy: Policy, os: str) -> Place:
-    """Return the place of the policy's workspace root (``${workspace}`` unless it says otherwise)."""
-    return _Lowering(policy, os).workspace()
-
-
 def hidden_items(policy: Policy, os: str) -> tuple[tuple[HiddenItem, ...], tuple[Diagnostic, ...]]:
     """Return the hidden paths that a policy asks for on one operating system, and what is wrong with them."""
     lowering = _Lowering(policy, os)

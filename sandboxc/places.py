@@ -36,6 +36,7 @@ INTERNAL_PARAMETERS = (RUN_TMP, RUN_BASE)
 OTHER_FLAVOUR = ("SBX318", "SBX319")
 MAX_PATH = 4096
 MAX_COMPONENT = 255
+MAX_NAMES = 256  # components of one path: what every reader of an artefact is known to bear
 MAX_SUGGESTED = 40  # longer words get no "did you mean"
 
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
@@ -351,6 +352,8 @@ def _fold(base: Place, rest: str, offset: int, flavour: str, text: str) -> Spell
             parts.append(decoded)
         position += len(name) + 1
     place = Place(base.root, tuple(parts))
+    if len(parts) > MAX_NAMES:
+        return PathProblem("SBX322", f"the path has more than {MAX_NAMES} names", "shorten it", 0, len(text))
     if len(place.text().encode()) > MAX_PATH:
         return PathProblem("SBX322", f"the path is longer than {MAX_PATH} bytes", "shorten it", 0, len(text))
     return Spelled(place, body.endswith("/"))

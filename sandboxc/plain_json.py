@@ -68,8 +68,8 @@ def decode(text: str, pairs: Callable[..., Any] | None = None, constant: Callabl
     return value
 
 
-def encode(value: str | int | list[Any] | dict[str, Any]) -> str:
-    """Return texts, integers, and lists and objects of these as JSON on one line, in ASCII.
+def encode(value: str | int | list[Any] | tuple[Any, ...] | dict[str, Any]) -> str:
+    """Return texts, integers, and arrays and objects of these as JSON on one line, in ASCII.
 
     Raises:
         TypeError: something else is in it.
@@ -78,7 +78,7 @@ def encode(value: str | int | list[Any] | dict[str, Any]) -> str:
         return encode_basestring_ascii(value)
     if type(value) is int:
         return str(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(map(encode, value)) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join([f"{encode_basestring_ascii(key)}: {encode(item)}" for key, item in value.items()]) + "}"

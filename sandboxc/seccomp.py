@@ -7,10 +7,12 @@ asks or changes the running system.
 
 What every filter does: a system call of another architecture than the program's (``int 0x80`` on x86-64, a
 32-bit process on aarch64) and, on x86-64, one with the x32 bit get ENOSYS; so do the three io_uring calls,
-because IORING_OP_SOCKET makes sockets that no filter on socket(2) sees; ioctl TIOCSTI and TIOCLINUX, which
-type into a terminal, get EPERM. Sockets are decided by ROWS. Arguments that the kernel takes as int or
-unsigned int (all that are looked at here) are compared on their low 32 bits only, because the kernel drops
-the upper half: a filter that looked at 64 bits would be passed by setting one of those.
+because IORING_OP_SOCKET makes sockets that no filter on socket(2) sees, and the three calls of the kernel's
+keyrings, which follow the user and the session, not name spaces, and so hold what outside processes put
+there; ioctl TIOCSTI and TIOCLINUX, which type into a terminal, get EPERM. Sockets are decided by ROWS.
+Arguments that the kernel takes as int or unsigned int (all that are looked at here) are compared on their low
+32 bits only, because the kernel drops the upper half: a filter that looked at 64 bits would be passed by
+setting one of those.
 """
 
 import struct
@@ -37,6 +39,10 @@ SYSCALLS: Mapping[str, Mapping[str, int]] = MappingProxyType(
                 "io_uring_setup": 425,
                 "io_uring_enter": 426,
                 "io_uring_register": 427,
+                "add_key": 248,
+                "request_key": 249,
+                "keyctl": 250,
+                "prlimit64": 302,
             }
         ),
         "aarch64": MappingProxyType(
@@ -50,6 +56,10 @@ SYSCALLS: Mapping[str, Mapping[str, int]] = MappingProxyType(
                 "io_uring_setup": 425,
                 "io_uring_enter": 426,
                 "io_uring_register": 427,
+                "add_key": 217,
+                "request_key": 218,
+                "keyctl": 219,
+                "prlimit64": 261,
             }
         ),
     }
@@ -94,10 +104,13 @@ class Row(NamedTuple):
     SOCK_DGRAM or SOCK_RAW, whose ends can be sent or connected to any other address afterwards)."""
     fast_open: bool
     """Whether sendto, sendmsg and sendmmsg may carry MSG_FASTOPEN, which connects past Landlock's check."""
+    limits: bool
+    """Whether prlimit(2) may name another process; a limit on processor time ends one, which no Landlock scope
+    sees. The caller's own limits, which have process number 0, may always be set."""
 
 
-def _row(families: Mapping[str, str], *, others: bool, pairs: str, fast_open: bool = True) -> Row:
-    return Row(MappingProxyType(dict(families)), others, pairs, fast_open)
+def _row(families: Mapping[str, str], *, others: bool, pairs: str, fast_open: bool = True, limits: bool = False) -> Row:
+    return Row(MappingProxyType(dict(families)), others, pairs, fast_open, limits)
 
 
 _OPEN = {"inet": "no-packet", "packet": "none", "vsock": "none"}
@@ -117,13 +130,15 @@ ROWS: Mapping[tuple[str, str], Row] = MappingProxyType(
             {"unix": "any", "netlink": "route", "inet": "no-packet", "inet6": "any"},
             others=False,
             pairs="unix",
+            limits=True,
         ),
         ("bwrap", "loopback"): _row(
             {"unix": "any", "netlink": "route", "inet": "no-packet", "inet6": "any"},
             others=False,
             pairs="unix",
+            limits=True,
         ),
-        ("bwrap", "allow-all"): _row(_OPEN, others=True, pairs="any"),
+        ("bwrap", "allow-all"): _row(_OPEN, others=True, pairs="any", limits=True),
     }
 )
 """(target, network) -> the row, for a kernel that controls pathname sockets by itself. ``tcp-ports`` is what
@@ -132,7 +147,8 @@ ROWS: Mapping[tuple[str, str], Row] = MappingProxyType(
 
 def without_unix(row: Row) -> Row:
     """Return ``row`` with no socket of AF_UNIX but connected pairs: for Landlock below ABI 9."""
-    return _row({**row.families, "unix": "pair"}, others=row.others, pairs="connected", fast_open=row.fast_open)
+    families = {**row.families, "unix": "pair"}
+    return row._replace(families=MappingProxyType(families), pairs="connected")
 
 
 def landlock_row(*, network: str, abi: int, tcp_ports: bool = False, unix: bool | None = None) -> Row:
@@ -243,6 +259,9 @@ class _Assembler:
         )
 
 
+_ABSENT = ("io_uring_setup", "io_uring_enter", "io_uring_register", "add_key", "request_key", "keyctl")
+
+
 def _assemble(arch: str, row: Row) -> bytes:
     if arch not in SYSCALLS:
         raise ValueError(f"no filter for architecture `{arch}`")
@@ -253,7 +272,7 @@ def _assemble(arch: str, row: Row) -> bytes:
     out.load(_NR)
     if arch == "x86_64":
         out.jump(_JGE, X32_BIT, yes="nosys")
-    for name in ("io_uring_setup", "io_uring_enter", "io_uring_register"):
+    for name in _ABSENT:
         out.jump(_JEQ, numbers[name], yes="nosys")
     out.jump(_JEQ, numbers["ioctl"], yes="ioctl")
     out.jump(_JEQ, numbers["socket"], yes="socket")
@@ -263,7 +282,14 @@ def _assemble(arch: str, row: Row) -> bytes:
         out.jump(_JEQ, numbers["sendto"], yes="flags3")
         out.jump(_JEQ, numbers["sendmmsg"], yes="flags3")
         out.jump(_JEQ, numbers["sendmsg"], yes="flags2")
+    if not row.limits:
+        out.jump(_JEQ, numbers["prlimit64"], yes="limits")
     out.ret(_RET_ALLOW)
+
+    if not row.limits:
+        out.label("limits")
+        out.load(_arg(0))
+        out.jump(_JEQ, 0, yes="allow", no="perm")
 
     out.label("ioctl")
     out.load(_arg(1))

@@ -102,6 +102,16 @@ SEATBELT_ROWS: tuple[CodeInfo, ...] = (
         "write literal paths for what is to stay open",
     ),
     CodeInfo(
+        "SBX421",
+        "what git's configuration names is not looked up",
+        "Git takes hooks and more configuration from wherever `core.hooksPath`, `include.path` and `includeIf` point. "
+        "A profile is text that is made without looking at a host, so such a place below a writable root is as "
+        "writable as the root. `.git/hooks` and the configuration files themselves are held.",
+        "",
+        'entries:\n  - {path: "${workspace}/.githooks", access: read}\n',
+        "write a read entry for the place that the configuration names",
+    ),
+    CodeInfo(
         "SBX427",
         "an unknown macOS service",
         "The name stands in no row of the packaged list of services.",

@@ -30,4 +30,15 @@ SHARED_ROWS: tuple[CodeInfo, ...] = (
         good="",
         fix="Write `mode: workspace-write` with a `write` entry on `/` for a confined run that writes anywhere.",
     ),
+    CodeInfo(
+        code="SBX405",
+        title="more rules than a rule set may take",
+        why=(
+            "Landlock grants what lies in a directory above a carve-out name by name. The directories above the "
+            "carve-outs of this policy hold so many names on this host that the run is refused."
+        ),
+        bad="",
+        good="",
+        fix="Carve out a place that has a directory of its own, empty the crowded directory, or use bubblewrap.",
+    ),
 )

@@ -135,4 +135,14 @@ WINDOWS_ROWS: tuple[CodeInfo, ...] = (
         "",
         "add a read entry for what the programs need",
     ),
+    CodeInfo(
+        "SBX484",
+        "what git's configuration names is not looked up",
+        "Git takes hooks and more configuration from wherever `core.hooksPath`, `include.path` and `includeIf` point. "
+        "The plan is made without reading the configuration of any repository, so such a place below a writable root "
+        "is as writable as the root. `.git/hooks` and the configuration files themselves are held where they exist.",
+        "",
+        'sandboxc: 1\nmode: workspace-write\nentries:\n  - {path: "${workspace}/.githooks", access: read}\n',
+        "write a read entry for the place that the configuration names",
+    ),
 )

@@ -44,9 +44,9 @@ def finalise(request: Request, lowered: Lowered, facts: Facts, options: Options,
     values = dict(request.given)
     if request.tree is None:
         values = {**host_values(), RUN_BASE: _run_base(), **values}
-    _, stack, problems = bind_stack(lowered.layers, lowered.defaults, declared, values)
+    places, stack, problems = bind_stack(lowered.layers, lowered.defaults, declared, values)
     make = {"seatbelt": _seatbelt, "bwrap": _bwrap, "landlock": _landlock, "windows": _windows}[request.target]
-    made = make(request, stack, values, facts, options)
+    made = make(request, stack, {name: place.text() for name, place in places.items()}, facts, options)
     found = (*problems, *made.diagnostics, *_occurring(made.losses, options))
     if has_errors(found):
         raise PolicyError(found)

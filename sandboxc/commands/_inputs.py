@@ -84,9 +84,13 @@ def binds(words: Iterable[str]) -> dict[str, str]:
 
 
 def host_values() -> dict[str, str]:
-    """Return the value of each built-in parameter on this host; empty where this host has no POSIX paths."""
+    """Return the value of each built-in parameter on this host, as a policy would write it (``$$`` for a dollar sign).
+
+    Empty where this host has no POSIX paths.
+    """
     if not hasattr(os, "getuid"):
         return {}
     from sandboxc.runtime.host import surroundings
 
-    return surroundings(os.environ, os.getcwd()).values
+    found = surroundings(os.environ, os.getcwd()).values
+    return {name: path.replace("$", "$$") for name, path in found.items()}

@@ -20,8 +20,6 @@ from sandboxc.profile import codec
 from sandboxc.profile.codec import FORMAT_VERSION, Malformed, Stored
 from sandboxc.records import Any, NamedTuple
 
-MANIFEST = "manifest.json"
-LAYERS = "layers.json"
 MAX_FILE = 16 * 1024 * 1024
 MAX_FILES = 64
 #: Codes that mean "could not run" (exit 2) and not "the profile is wrong" (exit 1).

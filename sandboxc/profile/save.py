@@ -27,7 +27,7 @@ def save_profile(path: str, files: Mapping[str, bytes]) -> bool:
         return _update(path, files)
     parent = os.path.dirname(path) or "."
     os.makedirs(parent, exist_ok=True)
-    fresh = tempfile.mkdtemp(prefix=f".{os.path.basename(path)}.", dir=parent)
+    fresh = tempfile.mkdtemp(prefix=".sandboxc-", dir=parent)
     try:
         for name, data in files.items():
             _write(os.path.join(fresh, name), data)
@@ -98,7 +98,11 @@ def replace_file(path: str, data: bytes) -> None:
 
 def _replace(directory: str, name: str, data: bytes) -> None:
     """Write one file of a directory under another name first, and move it over."""
-    descriptor, fresh = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+    try:
+        descriptor, fresh = tempfile.mkstemp(prefix=".sandboxc-", dir=directory)  # short: a name may have 255 bytes
+    except OSError as fault:
+        fault.filename = os.path.join(directory, name)  # the path that was asked for, not the one that was tried
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

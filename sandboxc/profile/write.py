@@ -17,8 +17,6 @@ from sandboxc.places import BUILTIN_PARAMETERS, INTERNAL_PARAMETERS
 from sandboxc.profile.codec import FORMAT_VERSION, encode_loss, encode_place, encode_stack, encode_waiver
 from sandboxc.records import Any
 
-MANIFEST = "manifest.json"
-LAYERS = "layers.json"
 _WIDTH = 200
 
 

@@ -81,7 +81,9 @@ class Bwrap:
 
         self._session = session
         try:
-            self._runner = find_runner(environ.get("PATH") or DEFAULT_PATH, session.resolved.access, os.geteuid())
+            places = [session.cwd, *(session.values[name] for name in ("workspace", "tmp"))]
+            search = environ.get("PATH") or DEFAULT_PATH
+            self._runner = find_runner(search, session.resolved.access, os.geteuid(), places)
         except RunnerError as fault:
             raise Unusable(str(fault)) from None
         self._host = Host(session.cwd, "--disable-userns" in self._runner.options, covers=proc_covers())
@@ -186,10 +188,11 @@ class Landlock:
 
     def expected(self) -> tuple[Loss, ...]:
         """Return the losses of the stack under the facts of this host."""
-        from sandboxc.emitters.landlock.plan import emit
+        from sandboxc.emitters.landlock.capability import table
+        from sandboxc.emitters.landlock.plan import stack_losses
 
         subject = self._session.subject
-        return emit(subject.stack, host_facts(), subject.options).losses
+        return stack_losses(subject.stack, table(host_facts()), subject.options)
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> Ended:
         """Run the command with the private temp directory, if any, journaled around it."""

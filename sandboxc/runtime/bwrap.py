@@ -27,10 +27,22 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sandboxc import seccomp
-from sandboxc.emitters.bwrap.plan import BIND, MASK, MAX_WORDS, RO_BIND, SOCKET_MASK, TMPFS, BwrapPlan, Op, groups
+from sandboxc.emitters.bwrap.plan import (
+    BIND,
+    MASK,
+    MAX_WORDS,
+    RO_BIND,
+    SOCKET_MASK,
+    TMPFS,
+    VIEW,
+    WORKSPACE,
+    BwrapPlan,
+    Op,
+    groups,
+)
 from sandboxc.plain_json import decode
 from sandboxc.records import NamedTuple
-from sandboxc.runtime import linux, mounts, occupants
+from sandboxc.runtime import linux, mounts, occupants, standard
 from sandboxc.runtime.bwrap_runner import Runner, high, spawn, wait
 from sandboxc.runtime.hostlook import unescaped
 
@@ -212,7 +224,7 @@ class _Run:
             raise _Failed("stale", f"`{op.path}` has become a symbolic link since the survey")
         if op.node is not None and (op.node.dev, op.node.ino) != (status.st_dev, status.st_ino):
             raise _Failed("stale", f"`{op.path}` has been replaced since the survey")
-        if op.why == "workspace":
+        if op.role == WORKSPACE:
             _check_owner(op.path, status)
         return fd
 
@@ -223,7 +235,7 @@ class _Run:
         return [f"--{op.verb}-fd", str(self._open(op))]
 
     def _words(self) -> list[str]:
-        gone = {op for op in self.plan.ops if op.why == SOCKET_MASK and not os.path.lexists(op.path)}
+        gone = {op for op in self.plan.ops if op.role == SOCKET_MASK and not os.path.lexists(op.path)}
         self.plan = self.plan._replace(ops=tuple(op for op in self.plan.ops if op not in gone))
         for op in self.plan.ops:
             if op.verb in (MASK, TMPFS) and op.node is not None:
@@ -254,15 +266,18 @@ class _Run:
         guard = mounts.Guard([step.words() for step in self.plan.steps])
         words += ["--info-fd", str(guard.info_fd), "--block-fd", str(guard.block_fd)]
         signals = _Signals(self)
+        sealed: standard.Sealed | None = None
         try:
             signals.install()
             try:
+                sealed = standard.seal()
                 self.pid = spawn(
                     self.runner,
                     words,
                     self.command,
                     self.env,
                     keep=(*self.opened, guard.info_fd, guard.block_fd),
+                    stdio=sealed.stdio,
                     scope_abstract=self.plan.scope_abstract,
                     program=program,
                 )
@@ -275,6 +290,8 @@ class _Run:
             signals.restore()
             guard.abort()
             os.close(status)
+            if sealed is not None:
+                sealed.end()
 
     def _supervise(self, status: int, guard: mounts.Guard, signals: "_Signals") -> Outcome:
         try:
@@ -345,7 +362,7 @@ class _Run:
     def _setup_failure(self, reason: str) -> _Failed:
         """Return why the sandbox did not come up: names that the plan mounts over may have gone meanwhile."""
         for op in self.plan.ops:
-            if op.verb in (BIND, RO_BIND, MASK) and op.why != "view" and not os.path.lexists(op.path):
+            if op.verb in (BIND, RO_BIND, MASK) and op.role != VIEW and not os.path.lexists(op.path):
                 return _Failed("stale", f"`{op.path}` has gone since the survey")
         return _Failed("setup", f"bubblewrap could not set up the sandbox: {reason}")
 

@@ -39,6 +39,8 @@ LOADER_VARIABLES = frozenset(
         "TZDIR",
     )
 )
+#: Where a system's own programs lie, file-hierarchy(7), and the stores of those that keep them elsewhere.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/opt", "/nix/store", "/gnu/store", "/run/current-system")
 LOADER_PREFIXES = ("LD_", "MALLOC_", "DYLD_")
 SCOPE_ABSTRACT = 1  # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, linux/landlock.h
 
@@ -67,25 +69,32 @@ class Probe(NamedTuple):
     disable_userns: bool = False
 
 
-def find_runner(path_env: str, access: Callable[[str], str], euid: int) -> Runner:
-    """Return the first usable bwrap in a search path.
+def find_runner(path_env: str, access: Callable[[str], str], euid: int, planted: Iterable[str] = ()) -> Runner:
+    """Return the first usable bwrap in a search path; one in a system directory before any other.
+
+    What this policy makes writable is not all that a run could have written: an earlier one may have had another
+    policy, and PATH often leads into a project. So whatever stands first in PATH, the system's program is taken if
+    it can be used.
 
     Args:
         path_env: the value of PATH; entries that are not absolute are skipped.
         access: the policy's access at an absolute physical path (``Resolved.access``): a program that the sandbox
             could replace is not used, unless the policy makes the whole root writable.
         euid: the effective user; the program must be this user's or root's, and writable by nobody else.
+        planted: absolute physical directories where runs write as a rule (workspace, temp), whatever this policy
+            says of them; a program there is not used, system directories aside.
 
     Raises:
         RunnerError: there is none; the text says what was wrong with each that was found.
     """
     seen: list[str] = []
-    for directory in path_env.split(":"):
-        if not directory.startswith("/"):
-            continue
-        spelled = os.path.join(directory, "bwrap")
-        path = os.path.realpath(spelled)
+    spellings = [os.path.join(name, "bwrap") for name in path_env.split(":") if name.startswith("/")]
+    found = [(spelled, os.path.realpath(spelled)) for spelled in spellings]
+    roots = [root for root in planted if root != "/"]
+    for spelled, path in sorted(found, key=lambda item: not _below(item[1], _SYSTEM)):
         fault = _fault(path, access, euid)
+        if fault is None and _below(path, roots) and not _below(path, _SYSTEM):
+            fault = "it lies where runs write, and an earlier one may have put it there"
         if fault is None:
             options = _options(path)
             missing = [name for name in NEEDED if name not in options]
@@ -95,6 +104,10 @@ def find_runner(path_env: str, access: Callable[[str], str], euid: int) -> Runne
         if fault:
             seen.append(f"{spelled}: {fault}")
     raise RunnerError("; ".join(seen) if seen else "no bwrap in PATH")
+
+
+def _below(path: str, roots: Iterable[str]) -> bool:
+    return any(path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _fault(path: str, access: Callable[[str], str], euid: int) -> str | None:

@@ -65,13 +65,12 @@ def _account_home() -> str:
         return ""
 
 
-def root_problems(values: Mapping[str, str], homes: tuple[str, ...], given: bool) -> tuple[Diagnostic, ...]:
+def root_problems(values: Mapping[str, str], homes: tuple[str, ...]) -> tuple[Diagnostic, ...]:
     """Return an error for each mode root that would make a whole home, or what holds it, writable by default.
 
     Args:
         values: the bound values of ``workspace`` and ``tmp`` that the policy uses as writable roots.
         homes: the user's home directories.
-        given: whether the caller named the workspace, for the help text.
     """
     found: list[Diagnostic] = []
     for name, path in sorted(values.items()):
@@ -128,6 +127,29 @@ def state_directory(home: str, environ: Mapping[str, str]) -> str:
     if base == named or os.path.lexists(held) or os.access(base, os.W_OK | os.X_OK):
         return _private_directory(held)
     return _private_directory(f"/var/tmp/sandboxc-{os.getuid()}")  # noqa: S108
+
+
+def others(environ: Mapping[str, str], homes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the directories of temp directories and journals that runs of this user in another environment use.
+
+    Only those that hold something are named: an empty one has nothing to keep, and as a denied place it could cost
+    a policy that makes /tmp writable what it needs there.
+    """
+    account = os.getuid()
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    named = environ.get("XDG_STATE_HOME", "")
+    found = [f"/run/user/{account}/sandboxc", f"/tmp/sandboxc-{account}", f"/var/tmp/sandboxc-{account}"]  # noqa: S108
+    found += [f"{base}/sandboxc" for base in (runtime, named) if base.startswith("/")]
+    found += [f"{home}/.local/state/sandboxc" for home in homes]
+    return tuple(path for path in dict.fromkeys(map(os.path.realpath, found)) if _is_private(path) and _filled(path))
+
+
+def _filled(path: str) -> bool:
+    try:
+        with os.scandir(path) as names:
+            return next(names, None) is not None
+    except OSError:
+        return True
 
 
 def _private_directory(path: str) -> str:

@@ -43,12 +43,26 @@ class HostLook:
         return Node(kind, target, found.st_dev, found.st_ino, found.st_nlink)
 
     def names(self, path: str) -> tuple[Name, ...] | None:
-        """Return the names in a directory, sorted; None where it cannot be listed."""
+        """Return the names in a directory, sorted; None where it cannot be listed and searched."""
         try:
             with os.scandir(path) as entries:
-                return tuple(sorted([_name(entry) for entry in entries]))
+                found = tuple(sorted([_name(entry) for entry in entries]))
         except OSError:
             return None
+        return found if not found or os.access(path, os.X_OK) else None
+
+    def closed(self, path: str) -> str:
+        """Return ``search``, ``list`` or an empty text, see ``survey.Look``."""
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return ""
+        if not stat.S_ISDIR(found.st_mode):
+            return ""
+        own, search = found.st_uid == os.geteuid(), os.access(path, os.X_OK)
+        if own and not search:
+            return "search"
+        return "list" if search and not os.access(path, os.R_OK) else ""
 
     def content(self, path: str) -> str | None:
         """Return the text of a regular file of at most 1 MiB; None otherwise."""
@@ -69,13 +83,15 @@ class HostLook:
         return data.decode("utf-8", "surrogateescape") if len(data) <= MAX_CONTENT else None
 
     def sockets(self) -> tuple[str, ...]:
-        """Return the paths that Unix sockets of this network namespace are bound to (proc_net_unix, unix(7))."""
-        try:
-            with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-                text = file.read()
-        except OSError:
-            return ()
-        return tuple(path for path in socket_paths(text) if _is_socket(path))
+        """Return the paths that Unix sockets are bound to, in every network namespace that shows (unix(7))."""
+        found: set[str] = set()
+        for table in _socket_tables():
+            try:
+                with open(table, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+                    found.update(socket_paths(file.read()))
+            except OSError:
+                continue
+        return tuple(path for path in sorted(found) if _is_socket(path))
 
     def mounts(self) -> tuple[Mount, ...]:
         """Return the mounts of this mount namespace (proc_pid_mountinfo(5)), kernel views left out."""
@@ -84,6 +100,21 @@ class HostLook:
                 return mounts_in(file.read())
         except OSError:
             return ()
+
+
+def _socket_tables() -> list[str]:
+    """Return one /proc/PID/net/unix for each network namespace; the file is another node in each.
+
+    A path leads to a socket whatever namespace it was bound in: that of a container, or of another run.
+    """
+    tables: dict[int, str] = {}
+    for name in ("self", *filter(str.isdigit, os.listdir("/proc"))):
+        table = f"/proc/{name}/net/unix"
+        try:
+            tables.setdefault(os.stat(table).st_ino, table)
+        except OSError:
+            continue
+    return list(tables.values())
 
 
 def socket_paths(text: str) -> tuple[str, ...]:

@@ -1,9 +1,8 @@
 """Running a command under Landlock: the functional probe, the run, and its exit code."""
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` is this and enumerations, which take long to make
 import contextlib
 import os
-import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -121,6 +120,8 @@ def _tried(ruleset: Mapping[str, Any], program: bytes, closed: bool) -> str:
 
 def _confined_child(ruleset: Mapping[str, Any], program: bytes, closed: bool, status: int, command: str) -> str:
     """Confine this process, try what must be refused, and become ``command``; return what went wrong."""
+    import socket
+
     try:
         os.set_inheritable(status, False)
         landlock_exec.apply(ruleset, program, keep_fds=(status,))
@@ -222,10 +223,10 @@ class _Relay:
 
     def __init__(self) -> None:
         self._early: list[int] = []
-        self._before: dict[signal.Signals, Any] = {}
-        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # else the command could not be waited for
+        self._before: dict[int, Any] = {}
+        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # else the command could not be waited for
             self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        self._mask: set[signal.Signals | int] | None = None
+        self._mask: set[int] | None = None
         for number in FORWARDED:
             known = signal.getsignal(number)
             if known not in (signal.SIG_IGN, None):

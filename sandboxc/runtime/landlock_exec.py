@@ -27,13 +27,13 @@ Run as a program it confines itself and becomes the command (exit 125, 126 or 12
 where a FILE may also be ``fd:N``.
 """
 
-import json
 import os
 import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from sandboxc import landlock_abi
+from sandboxc.plain_json import decode, encode
 from sandboxc.records import Any, NamedTuple, NoReturn
 from sandboxc.runtime import linux
 
@@ -246,7 +246,7 @@ def _execve(path: str, argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 def _report(fd: int | None, line: Mapping[str, Any]) -> None:
     if fd is not None:
-        os.write(fd, json.dumps(line).encode() + b"\n")
+        os.write(fd, encode(dict(line)).encode() + b"\n")
 
 
 def _failure(stage: str, error: BaseException) -> dict[str, Any]:
@@ -372,7 +372,7 @@ def spawn(
     os.close(write_end)
     try:
         with os.fdopen(read_end, "rb") as pipe:
-            lines = [json.loads(text) for text in pipe.read().splitlines()]
+            lines = [decode(text.decode("utf-8")) for text in pipe.read().splitlines()]
     except BaseException:
         linux.syscall("pidfd_send_signal", (own := linux.pidfd_open(pid)), 9, None, 0)
         os.close(own)
@@ -430,7 +430,7 @@ def main(words: Sequence[str]) -> int:
         command = rest[1:]
         if not command or "--ruleset" not in options:
             raise RulesetError("--ruleset and a command after -- are needed")
-        ruleset = json.loads(_read(options["--ruleset"]))
+        ruleset = decode(_read(options["--ruleset"]).decode("utf-8"))
         if not isinstance(ruleset, dict):
             raise RulesetError("the rule set is no object")
         line = become(

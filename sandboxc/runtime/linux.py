@@ -55,7 +55,6 @@ NUMBERS: dict[str, dict[str, int]] = {
 """Machine as ``os.uname().machine`` names it -> system call name -> number."""
 
 AT_FDCWD = -100
-AT_SYMLINK_NOFOLLOW = 0x100
 AT_EMPTY_PATH = 0x1000
 AT_RECURSIVE = 0x8000
 O_PATH = 0o10000000

@@ -372,24 +372,22 @@ def _adopt(record: int, parent: int, item: Occupant, others: Sequence[_Entry]) -
     return False
 
 
-def standing(state_dir: str) -> dict[str, tuple[int, int]]:
-    """Return what the records of all runs, alive or dead, say of occupants: path -> (device, inode number).
+def journaled(state_dir: str) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the kind, path, device and inode number of what the records of all runs, alive or dead, name.
 
     Nothing is locked or changed; a record that cannot be read, or a directory that is not there, says nothing.
     """
-    found: dict[str, tuple[int, int]] = {}
     runs = os.path.join(state_dir, "runs")
     try:
         names = os.listdir(runs)
     except OSError:
-        return found
+        return
     for name in names:
         if name.endswith(_LOCK):
             continue
         with suppress(OSError), open(os.path.join(runs, name), "rb") as file:
             nodes, _ = _parse(file.read())
-            found.update((node.path, (node.dev, node.ino)) for node in nodes if node.kind != "temporary")
-    return found
+            yield from ((node.kind, node.path, node.dev, node.ino) for node in nodes)
 
 
 # --- releasing and cleaning --------------------------------------------------------------------------------

@@ -72,21 +72,21 @@ def run_command(
     record = -1
     try:
         if report is not None:
-            record = _open_record(report)
+            record = _open_record(report, (os.getcwd(), cwd, binds.get("workspace")))
         request = _Request(source, command, binds, target, _directory(cwd), dry_run)
         subject = _load(source)
         result = _run(request, subject, dict(os.environ), tried)
     except _Stop as stop:
         _complain(stop.diagnostics, stop.sources)
         if record >= 0:
-            _write_record(record, _failed_record(source, command, stop.diagnostics, tried))
+            _write_record(record, report, _failed_record(source, command, stop.diagnostics, tried))
         return NOT_STARTED
     if result.ended.message:
         sys.stderr.write(f"sandboxc: {result.ended.message}\n")
     for path, reason in result.ended.left:
         sys.stderr.write(f"sandboxc: `{path}` is left: {reason}\n")
     if record >= 0:
-        _write_record(record, _record(request, subject, result, tried))
+        _write_record(record, report, _record(request, subject, result, tried))
     return result.ended.code
 
 
@@ -206,22 +206,39 @@ def _complain(diagnostics: Sequence[Diagnostic], sources: tuple[SourceFile, ...]
     report(diagnostics, sources)
 
 
-def _open_record(path: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+def _open_record(path: str, roots: Sequence[str | None]) -> int:
+    """Return a descriptor of the record's file; below ``roots``, where an earlier run may have put links, without
+    following any. What an existing file holds stays until the record is written."""
+    from sandboxc.runtime import linux
+
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    whole = os.path.normpath(os.path.join(os.getcwd(), path))
     try:
-        return os.open(path, flags, 0o600)
+        if not any(root and (whole + "/").startswith(os.path.realpath(root).rstrip("/") + "/") for root in roots):
+            return os.open(path, flags, 0o600)
+        parent = linux.open_no_follow(os.path.dirname(whole), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return os.open(os.path.basename(whole), flags, 0o600, dir_fd=parent)
+        finally:
+            os.close(parent)
     except OSError as fault:
         raise _Stop([error("SBX728", f"cannot write `{path}`: {(fault.strerror or '').lower()}")]) from None
 
 
-def _write_record(descriptor: int, record: Mapping[str, object]) -> None:
+def _write_record(descriptor: int, path: str | None, record: Mapping[str, object]) -> None:
     """Write the record; that it cannot be written does not change what became of the command."""
     import json
+    import stat
 
     try:
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode):
+            os.ftruncate(descriptor, 0)  # the command may have written there
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
             json.dump(record, file, indent=2)
             file.write("\n")
+        if path is None or not os.path.samestat(found, os.lstat(path)):
+            sys.stderr.write(f"sandboxc: `{path}` is not the record: it was replaced during the run\n")
     except OSError as fault:
         sys.stderr.write(f"sandboxc: the record could not be written: {(fault.strerror or '').lower()}\n")
 

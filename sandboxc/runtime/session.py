@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from sandboxc.binding import bind_values, missing_parameters, used_parameters
+from sandboxc.binding import bind_values, missing_parameters
 from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors
 from sandboxc.layers import MODE, PROTECTED, Ceiling, Index, Layer, Layers, bind, ordered
 from sandboxc.places import POSIX, RUN_BASE, RUN_TMP, Place, posix
@@ -11,9 +11,8 @@ from sandboxc.policy import DENY, WRITE
 from sandboxc.records import NamedTuple
 from sandboxc.runtime import host
 from sandboxc.runtime.hostlook import HostLook
-from sandboxc.runtime.occupants import standing
 from sandboxc.runtime.subject import Subject
-from sandboxc.runtime.unoccupied import UnoccupiedLook
+from sandboxc.runtime.unoccupied import UnoccupiedLook, standing
 from sandboxc.survey import Resolved, resolve
 
 
@@ -69,9 +68,12 @@ def prepare(
     bound.values.update({RUN_BASE: posix(base), RUN_TMP: posix(f"{base}/{temp_name}")})
     values = {name: os.path.realpath(place.text()) for name, place in bound.values.items()}
     places = bound.values  # as spelled: the survey follows links, and refuses grants through what a run could plant
-    problems += host.root_problems(_mode_roots(subject.stack, values), around.homes, "workspace" in binds)
-    stack = _with_host_layers(bind(subject.stack, places), subject.stack, places, around.homes, state)
-    look = UnoccupiedLook(standing(state))
+    problems += host.root_problems(_mode_roots(subject.stack, values), around.homes)
+    known = standing(state)
+    kept = (state, *host.others(environ, around.homes), *known.bases)
+    closed = tuple(path for path in dict.fromkeys(kept) if path != base)
+    stack = _with_host_layers(bind(subject.stack, places), subject.stack, places, around.homes, closed)
+    look = UnoccupiedLook(known.occupied)
     resolved = resolve(stack, look, values["home"])
     problems += resolved.diagnostics
     if has_errors(problems):
@@ -124,19 +126,13 @@ def _mode_roots(stack: Layers, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_host_layers(
-    stack: Layers, symbolic: Layers, places: Mapping[str, Place], homes: tuple[str, ...], state: str
+    stack: Layers, symbolic: Layers, places: Mapping[str, Place], homes: tuple[str, ...], closed: tuple[str, ...]
 ) -> Layers:
-    """Return the bound stack with what only a host knows: the journals denied, hidden paths in every home."""
-    extra = [Layer(posix(state), DENY, MODE, "run state", kind="directory")]
+    """Return the bound stack with what only a host knows: what runs keep denied, hidden paths in every home."""
+    extra = [Layer(posix(path), DENY, MODE, "run state", kind="directory") for path in closed]
     for home in homes:
         if posix(home) != places["home"]:
             hidden = [layer for layer in symbolic.layers if layer.origin == PROTECTED and not layer.cap]
             elsewhere = {**places, "home": posix(home)}
             extra += bind(symbolic._replace(layers=tuple(hidden), sockets=()), elsewhere).layers
     return stack._replace(layers=ordered((*stack.layers, *extra)))
-
-
-def unused_binds(subject: Subject, binds: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names that the caller gave a value and that nothing in the policy uses."""
-    used = {*used_parameters(subject.stack), *subject.defaults, "home", "workspace", "tmp"}
-    return tuple(sorted(name for name in binds if name not in used))

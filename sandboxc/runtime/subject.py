@@ -14,8 +14,9 @@ from sandboxc.source import SourceFile
 class Subject(NamedTuple):
     """The Linux half of a profile: layers, parameters, and what the policy says besides them.
 
-    ``targets`` are the targets that the policy is for. ``policy`` and ``profile`` are absolute physical paths of
-    what was read, empty where there is none; both are protected names of the run. ``digest`` identifies the policy.
+    ``targets`` are the targets that the policy is for. ``policy`` and ``profile`` are absolute paths of what was
+    read, as spelled, empty where there is none; both are protected names of the run, and so are the links on the
+    way: the next run will go by the same spelling. ``digest`` identifies the policy.
     """
 
     name: str
@@ -28,6 +29,17 @@ class Subject(NamedTuple):
     policy: str = ""
     profile: str = ""
     digest: str = ""
+
+
+def _spelled(path: str) -> str:
+    """Return an absolute path without dots that goes through the same links; a ``..`` leaves where they lead."""
+    here = "/" if path.startswith("/") else os.getcwd()
+    for part in path.split("/"):
+        if part == "..":
+            here = os.path.dirname(os.path.realpath(here))
+        elif part not in ("", "."):
+            here = os.path.join(here, part)
+    return here
 
 
 def from_profile(path: str) -> Subject:
@@ -51,7 +63,7 @@ def from_profile(path: str) -> Subject:
         manifest.policy["require"],
         compiled,
         "",
-        os.path.realpath(path),
+        _spelled(path),
         manifest.policy["sha256"],
     )
 
@@ -82,7 +94,7 @@ def from_policy(path: str) -> tuple[Subject | None, tuple[Diagnostic, ...], tupl
         options_of(policy, compiled.source),
         policy.require,
         targets,
-        "" if path == "-" else os.path.realpath(path),
+        "" if path == "-" else _spelled(path),
         "",
         policy.digest,
     )

@@ -7,8 +7,30 @@ absent, it is occupied by this run too.
 
 from collections.abc import Mapping
 
+from sandboxc.records import NamedTuple
 from sandboxc.runtime.hostlook import HostLook
+from sandboxc.runtime.occupants import journaled
 from sandboxc.survey.look import Name, Node
+
+
+class Standing(NamedTuple):
+    """What the records of all runs say: the occupants (path -> device, inode number), and where their private temp
+    directories lie."""
+
+    occupied: dict[str, tuple[int, int]]
+    bases: tuple[str, ...]
+
+
+def standing(state_dir: str) -> Standing:
+    """Return what the runs, alive or dead, that keep their journals in a directory hold."""
+    occupied: dict[str, tuple[int, int]] = {}
+    bases: dict[str, None] = {}
+    for kind, path, dev, ino in journaled(state_dir):
+        if kind == "temporary":
+            bases[path.rpartition("/")[0]] = None
+        else:
+            occupied[path] = (dev, ino)
+    return Standing(occupied, tuple(bases))
 
 
 class UnoccupiedLook(HostLook):

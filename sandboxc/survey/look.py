@@ -52,7 +52,14 @@ class Look(Protocol):
         """Return the node at a path, or None where there is none or it cannot be seen."""
 
     def names(self, path: str) -> tuple[Name, ...] | None:
-        """Return the names in a directory, sorted, or None where it cannot be listed."""
+        """Return the names in a directory, sorted, or None where it cannot be listed and searched."""
+
+    def closed(self, path: str) -> str:
+        """Return what of a directory this user may not do now, but the sandbox could open up or do blindly.
+
+        ``search``: the directory is this user's own and may not be searched. ``list``: it can be searched, or is
+        this user's own, and may not be listed. An empty text is everything else.
+        """
 
     def content(self, path: str) -> str | None:
         """Return the text of a small regular file, or None."""
@@ -144,6 +151,10 @@ class TreeLook:
         nodes = ((name, self._nodes[f"{base}/{name}"]) for name in sorted(self._names.get(path, {})))
         return tuple(Name(name, node.kind, node.ino) for name, node in nodes)
 
+    def closed(self, path: str) -> str:
+        """Return an empty text: every described directory can be read."""
+        return ""
+
     def content(self, path: str) -> str | None:
         """Return the described content of a regular file."""
         path = self._real(path)
@@ -179,6 +190,7 @@ class Walker:
         self._look = look
         self._seen: dict[str, Node | None] = {}
         self._plain: set[str] = set()  # directories that are reached without a link
+        self._walked: dict[tuple[str, bool], Walked] = {}
 
     def node(self, path: str) -> Node | None:
         """Return the node at a path without following a final link."""
@@ -188,6 +200,12 @@ class Walker:
 
     def walk(self, path: str, follow: bool = True) -> Walked:
         """Return where a path leads; ``follow`` says whether a final link is followed too."""
+        known = self._walked.get((path, follow))
+        if known is None:
+            known = self._walked[path, follow] = self._walk(path, follow)
+        return known
+
+    def _walk(self, path: str, follow: bool) -> Walked:
         parent, _, last = path.rpartition("/")
         if parent in self._plain and last not in ("", ".", ".."):
             node = self.node(path)

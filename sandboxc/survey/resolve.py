@@ -6,6 +6,7 @@ from functools import cached_property
 from sandboxc.diagnostics import Diagnostic, Label, error, note
 from sandboxc.globs import Glob
 from sandboxc.layers import (
+    PROTECTED,
     RANK,
     RESTRICTION,
     Ceiling,
@@ -135,7 +136,7 @@ class _Survey:
         self._report_meetings(stack)
         names, stopped = linked_names(stack, index, self.look, self.walker, found)
         self.incomplete += stopped
-        overrides = {**mounted_names(stack, index, self.look.mounts())}
+        overrides = {**mounted_names(stack, index, self.look.mounts()), **self._unseen(stack, found)}
         for path, override in names.items():
             known = overrides.get(path)
             if known is None or RANK[override.access] < RANK[known.access]:
@@ -188,7 +189,7 @@ class _Survey:
         return roots
 
     def _note_limits(self, found: Found, stack: Layers) -> None:
-        self.incomplete += [f"`{path}` cannot be listed" for path in found.unlisted]
+        self.incomplete += [f"`{path}` cannot be listed" for path in found.unlisted if not self.look.closed(path)]
         if any(layer.access == WRITE and layer.where == posix("/") for layer in stack.layers):
             words = "`/` is writable: repositories and second names are looked for below the other writable roots only"
             self.incomplete.append(words)
@@ -234,6 +235,20 @@ class _Survey:
 
         ceilings = tuple(Ceiling(c.baseline, literal(c.layers)) for c in stack.ceilings)
         return stack._replace(layers=ordered(literal(stack.layers)), ceilings=ceilings)
+
+    def _unseen(self, stack: Layers, found: Found) -> dict[str, Override]:
+        """Return a denial for every directory that hides from this look what the sandbox could get at.
+
+        A run may have taken the right to list or search from a directory, so that the next one takes what is held
+        in it for absent, and could give it back.
+        """
+        shut = {path for path in found.unlisted if self.look.closed(path)}
+        places = {layer.where.text() for layer in stack.layers if isinstance(layer.where, Place)}
+        above = {_parent(walked.missing) for walked in map(self.walker.walk, places) if walked.missing}
+        shut |= {path for path in above if self.look.closed(path) == "search"}
+        words = "cannot be listed and searched, so nothing below it is open to the run"
+        self.incomplete += [f"`{path}` {words}" for path in sorted(shut)]
+        return {path: Override(DENY, Layer(posix(path), DENY, PROTECTED, "unseen"), "") for path in shut}
 
     # -- what is wrong -----------------------------------------------------------------------------------
 
@@ -347,3 +362,7 @@ def _enclosing(path: str, table: dict[str, str], baseline: str) -> str:
         if here in table:
             return table[here]
     return baseline
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

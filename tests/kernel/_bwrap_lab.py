@@ -26,7 +26,7 @@ if sys.platform == "linux":
     from sandboxc.runtime import linux, occupants
     from sandboxc.runtime.bwrap import Outcome, run_bwrap
     from sandboxc.runtime.bwrap_runner import Runner, find_runner, probe, proc_covers
-    from sandboxc.runtime.unoccupied import UnoccupiedLook
+    from sandboxc.runtime.unoccupied import UnoccupiedLook, standing
 
     linux.load()  # a child that has become an ordinary user may not be able to read this interpreter's library
 
@@ -160,7 +160,7 @@ class Lab:
 
     def survey(self, stack: Layers) -> Resolved:
         """Return the survey of this moment."""
-        return resolve(stack, UnoccupiedLook(occupants.standing(str(self.state))), str(self.home))
+        return resolve(stack, UnoccupiedLook(standing(str(self.state)).occupied), str(self.home))
 
     def as_user(self, act: Callable[[], Any], **streams: int) -> Any:
         """Return what ``act`` returns, as JSON sees it, from a forked child of the world's user."""

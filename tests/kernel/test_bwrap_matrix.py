@@ -36,6 +36,32 @@ entries:
         ("w/a/x/b/c/d/e/g/", "w/a/y/", "w/z/"),
         48,
     ),
+    "texts-like-the-emitter's-own-words": (
+        """
+mode: workspace-write
+protected: {preset: none, reason: test}
+hidden: {preset: none, reason: test}
+relative-to: "B/w"
+entries:
+  - {path: "pin:secret", access: deny}
+  - {path: "pin:secret/island", access: write}
+  - {path: "view", access: deny}
+  - {path: "view/island", access: read}
+  - {path: "socket", access: deny}
+  - {path: "socket of an outside process", access: deny}
+  - {path: "workspace", access: read}
+  - {path: "baseline", access: deny}
+""",
+        (
+            "w/pin:secret/island/",
+            "w/view/island/",
+            "w/socket/",
+            "w/socket of an outside process/",
+            "w/workspace/",
+            "w/baseline/",
+        ),
+        48,
+    ),
     "two-depths": (
         """
 mode: workspace-write

@@ -11,6 +11,7 @@ from sandboxc.globs import (
     MAX_ALTERNATIVES,
     Glob,
     component_regex,
+    component_test,
     expand_braces,
     match,
     match_component,
@@ -250,3 +251,10 @@ def test_describe() -> None:
     assert [item.describe() for item in globs("/etc/*.conf")] == ["/etc/*.conf"]
     assert [item.describe() for item in globs("/*")] == ["/*"]
     assert globs("**/x", "writable")[0].at(posix("/w")).describe() == "/w/**/x"
+
+
+@given(st.text("ab.*", min_size=1, max_size=5), st.text("ab.", max_size=6))
+def test_one_star_is_tested_as_its_regular_expression_says(pattern: str, name: str) -> None:
+    """The test that goes without a regular expression answers as the expression does."""
+    expected = re.fullmatch(component_regex(pattern), name, re.DOTALL) is not None
+    assert bool(component_test(pattern)(name)) is expected

@@ -221,3 +221,15 @@ def test_caret_under_the_fault(written: str, expected: str) -> None:
     item = problem_diagnostic(found, Span("p", 1, 4, 1, 4 + len(written)), "~root/x")
     assert item.span is not None
     assert SourceFile("p", f"a: {written}").snippet(item.span) == expected
+
+
+def test_too_many_names() -> None:
+    """A path or pattern of more names than every reader bears is refused, not met by an endless recursion."""
+    from sandboxc.globs import parse_glob
+
+    deep = "/".join("a" * 257)
+    found = parse_place(f"/{deep}", POSIX, ())
+    assert isinstance(found, PathProblem) and found.code == "SBX322"
+    assert not isinstance(parse_place("/" + "/".join("a" * 256), POSIX, ()), PathProblem)
+    pattern = parse_glob(f"**/{deep}", "writable", POSIX, ())
+    assert isinstance(pattern, PathProblem) and pattern.code == "SBX322"

@@ -104,7 +104,7 @@ def test_the_plan_has_the_fixed_form() -> None:
     """The keys of the plan and of its steps are those that readers rely on."""
     plan = plan_of(emit(stack_of(HEAD), FACTS, Options()))
     assert list(plan) == [
-        "format_version", "facts", "token", "sids", "steps", "optional", "unexpanded", "environment", "losses",
+        "format_version", "facts", "token", "sids", "steps", "locks", "optional", "unexpanded", "environment", "losses",
     ]  # fmt: skip
     for step in plan["steps"]:
         assert list(step)[:7] == ["id", "path", "object", "ace", "inherit", "why", "undo"]

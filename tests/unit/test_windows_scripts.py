@@ -95,3 +95,14 @@ def test_sizes_stay_small() -> None:
     artefact = emit(stack_of(text), FACTS, Options())
     steps = len(plan_of(artefact)["steps"])
     assert steps < 300 and len(artefact.native) < 650 * steps and len(artefact.files["windows-apply.ps1"]) < 400 * steps
+
+
+def test_a_writable_root_below_a_lock_is_refused() -> None:
+    """What a lock closes is listed, and the script refuses values that bring a writable root below it."""
+    locked = "entries:\n  - {path: ~/s, access: deny, locked: true}\n"
+    locked += '  - {path: "${workspace}/w", access: write, locked: true}\n'
+    artefact = emit(stack_of(HEAD + locked), FACTS, Options())
+    assert plan_of(artefact)["locks"] == ["${home}\\s"]
+    script = artefact.files["windows-apply.ps1"].decode("ascii")
+    assert "$Locks = @('${home}\\s')" in script
+    assert script.index("which the policy locks") < script.index("Open-Journal $journalPath")

@@ -18,14 +18,18 @@ from sandboxc.emitters.bwrap.plan import (
     HIDDEN_MODE,
     MASK,
     MAX_WORDS,
+    PIN,
     PROC,
     REMOUNT,
     RO_BIND,
     SHARED_MODE,
+    SOCKET,
     SOCKET_MASK,
     SYMLINK,
     THROUGH_MODE,
     TMPFS,
+    VIEW,
+    WORKSPACE,
     BwrapPlan,
     Occupied,
     Op,
@@ -33,7 +37,7 @@ from sandboxc.emitters.bwrap.plan import (
     count_words,
 )
 from sandboxc.facts import Facts
-from sandboxc.layers import APPROVAL, ENTRY, RANK, RESTRICTION, Layer
+from sandboxc.layers import APPROVAL, ENTRY, MODE, RANK, RESTRICTION, Layer
 from sandboxc.losses import Loss
 from sandboxc.places import Place
 from sandboxc.policy import ALLOW_ALL, DANGER_FULL_ACCESS, DENY, READ, WRITE
@@ -44,7 +48,6 @@ from sandboxc.survey.look import ABSENT, DIRECTORY, LINK
 
 VIEWS = ("/proc", "/dev")
 LATE_FROM = 48
-PIN = "pin:"
 WRITTEN = (ENTRY, RESTRICTION, APPROVAL)
 
 
@@ -167,7 +170,7 @@ class _Builder:
         else:
             self.items["/"] = Op(BIND if self.base == WRITE else RO_BIND, "/", node=node, why="baseline")
         if self.base != READ and self.host.sys and "/sys" not in self.access:
-            self.items["/sys"] = Op(RO_BIND, "/sys", why="view")
+            self.items["/sys"] = Op(RO_BIND, "/sys", why="view", role=VIEW)
 
     def _site(self, site: Site) -> None:
         if _is_view(site) and (site.access != DENY or _inside(site.path, "/dev")):
@@ -195,7 +198,7 @@ class _Builder:
             self.items[site.path] = Op(mask, site.path, mode, node=site.node, why=why)
         else:
             verb = BIND if site.access == WRITE else RO_BIND
-            self.items[site.path] = Op(verb, site.path, node=site.node, why=why)
+            self.items[site.path] = Op(verb, site.path, node=site.node, why=why, role=_role(site.layer))
         if RANK[site.access] < RANK[site.above]:
             self.strict[site.path] = pinned_ancestors(site)
 
@@ -274,10 +277,10 @@ class _Builder:
     def _sockets(self) -> None:
         for path in self.resolved.sockets:
             if not any(_inside(path, view) for view in VIEWS) and self._at(path) != DENY:
-                self.items[path] = Op(MASK, path, why=SOCKET_MASK)
+                self.items[path] = Op(MASK, path, why="socket of an outside process", role=SOCKET_MASK)
         for path in self.resolved.connectable:
             if not any(_inside(path, view) for view in VIEWS) and self._at(path) == DENY:
-                self.items[path] = Op(RO_BIND, path, why="socket")
+                self.items[path] = Op(RO_BIND, path, why="socket", role=SOCKET)
 
     def _hops(self) -> None:
         """Recreate the links that granted places are spelled through, where what holds them is masked."""
@@ -295,7 +298,7 @@ class _Builder:
             at = _parent(path)
             while at != "/" and left != 0 and self._at(at) == WRITE:
                 if at not in self.items:
-                    self.items[at] = Op(BIND, at, why=f"{PIN} `{path}`")
+                    self.items[at] = Op(BIND, at, why=f"pins `{path}`", role=PIN)
                 at = _parent(at)
                 left -= 1
 
@@ -303,7 +306,7 @@ class _Builder:
 
     def _ordered(self) -> list[Op]:
         """Return the operations in order: shallow to deep, then the remounts, deepest first."""
-        closing = {"/dev": Op(REMOUNT, "/dev", why="view")}
+        closing = {"/dev": Op(REMOUNT, "/dev", why="view", role=VIEW)}
         made: dict[str, Op] = {}
         for path in sorted(self.items, key=_order):
             op = self.items[path]
@@ -315,10 +318,10 @@ class _Builder:
                     self.items[above.path] = made[above.path] = opened
             made[path] = op
             if op.verb == TMPFS:
-                closing[path] = Op(REMOUNT, path, why=op.why)
-        views = [Op(PROC, "/proc"), Op(RO_BIND, "/proc/sys", why="view")]
-        views += [Op(RO_BIND, path, why="view") for path in self.host.covers]
-        views += [Op(DEV, "/dev"), Op(TMPFS, "/dev/shm", SHARED_MODE, why="view")]  # noqa: S108
+                closing[path] = Op(REMOUNT, path, why=op.why, role=op.role)
+        views = [Op(PROC, "/proc"), Op(RO_BIND, "/proc/sys", why="view", role=VIEW)]
+        views += [Op(RO_BIND, path, why="view", role=VIEW) for path in self.host.covers]
+        views += [Op(DEV, "/dev"), Op(TMPFS, "/dev/shm", SHARED_MODE, why="view", role=VIEW)]  # noqa: S108
         inner = [made[path] for path in sorted(made, key=_order)]
         last = [closing[path] for path in sorted(closing, key=_order, reverse=True)]
         return [inner[0], *views, *inner[1:], *last]
@@ -352,7 +355,7 @@ class _Builder:
             if op.path in leaves:
                 if op.verb != REMOUNT:
                     moved.append(_late_step(op))
-            elif op.why.startswith(PIN) and op.path not in keep_pins:
+            elif op.role == PIN and op.path not in keep_pins:
                 moved.append(Step("pin-dir", op.path))
             else:
                 kept.append(op)
@@ -375,7 +378,7 @@ class _Builder:
             op.path
             for op in fit
             if op.path not in inner
-            and op.why not in ("view", "socket")
+            and op.role not in (VIEW, SOCKET)
             and op.path not in self.occupants
             and self._on_host(op.path)
         }
@@ -389,7 +392,7 @@ class _Builder:
         """Return the places above something that bwrap itself mounts: a pin there must come before that."""
         found: set[str] = set()
         for op in ops:
-            if op.path not in leaves and not op.why.startswith(PIN):
+            if op.path not in leaves and op.role != PIN:
                 at = op.path
                 while at != "/":
                     at = _parent(at)
@@ -435,3 +438,7 @@ def _parent(path: str) -> str:
 
 def _order(path: str) -> tuple[int, str]:
     return (0 if path == "/" else path.count("/"), path)
+
+
+def _role(layer: Layer) -> str:
+    return WORKSPACE if layer.origin == MODE and layer.source == "workspace" else ""

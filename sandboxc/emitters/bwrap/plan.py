@@ -27,7 +27,8 @@ BIND, RO_BIND, TMPFS, DIR, SYMLINK, MASK, REMOUNT, PROC, DEV = (
     "proc",
     "dev",
 )
-SOCKET_MASK = "socket of an outside process"
+#: What an operation is for, where that decides how it is treated.
+PIN, VIEW, SOCKET, SOCKET_MASK, WORKSPACE = "pin", "view", "socket", "socket mask", "workspace"
 HIDDEN_MODE, THROUGH_MODE, SHARED_MODE = "0000", "0111", "1777"
 
 
@@ -35,7 +36,8 @@ class Op(NamedTuple):
     """One mount operation; ``verb`` is one of the words above.
 
     ``path`` is where, absolute. ``mode`` is octal, of a tmpfs or directory. ``text`` is what a symlink holds.
-    ``node`` identifies what a bind must find at ``path`` on the host. ``why`` names the layer.
+    ``node`` identifies what a bind must find at ``path`` on the host. ``role`` is one of the words above, or empty.
+    ``why`` names the layer, for people: it may be the policy's own text, so nothing may depend on it.
     """
 
     verb: str
@@ -44,6 +46,7 @@ class Op(NamedTuple):
     text: str = ""
     node: Node | None = None
     why: str = ""
+    role: str = ""
 
 
 class Occupied(NamedTuple):
@@ -101,7 +104,7 @@ class BwrapPlan(NamedTuple):
         """
         found: dict[str, bool] = {}
         for op in self.ops:
-            if op.why == SOCKET_MASK:
+            if op.role == SOCKET_MASK:
                 continue
             if op.verb in (BIND, TMPFS, DEV, PROC):
                 found[op.path] = False

@@ -26,7 +26,7 @@ from sandboxc.survey.look import DIRECTORY, FILE, SOCKET
 def emit(stack: Layers, facts: Facts, options: Options) -> Artefact:
     """Return the symbolic plan of a stack: ``bwrap.json``, the seccomp companions, the words, the losses."""
     if not stack.confines:
-        return _unconfined(stack, facts, options)
+        return _unconfined(stack, options)
     resolved = _assumed(stack)
     plan = finalise(resolved, facts, options, Host(late_from=0))
     words = [[_printed(word) for word in group] for group in groups(plan, by_path)]
@@ -52,7 +52,7 @@ def emit(stack: Layers, facts: Facts, options: Options) -> Artefact:
     return Artefact(capability.TARGET, native, files, stack_losses(stack, capability.table(facts)))
 
 
-def _unconfined(stack: Layers, facts: Facts, options: Options) -> Artefact:
+def _unconfined(stack: Layers, options: Options) -> Artefact:
     plan = BwrapPlan(False, stack.network)
     words = groups(plan, by_path)
     data = {
@@ -107,12 +107,11 @@ def _printed(word: str) -> str:
 
 def _depends(resolved: Resolved) -> list[dict[str, Any]]:
     """Return what the words assume of the host, folded: one item for each kind, consequence and cause."""
-    table = {site.path: site for site in resolved.sites}
     found: dict[tuple[str, str, str], list[str]] = {}
     for site in resolved.sites:
         if site.path == "/" or _is_root(site):
             continue
-        key = (site.kind, _if_absent(site, table, resolved), _cause(site.layer))
+        key = (site.kind, _if_absent(site), _cause(site.layer))
         found.setdefault(key, []).append(_printed(site.path))
     return [
         {"assumed": kind, "if_absent": absent, "why": why, "paths": sorted(paths)}
@@ -130,7 +129,7 @@ def _cause(layer: Layer) -> str:
     return layer.source.partition(":")[0] if layer.source else "entry"
 
 
-def _if_absent(site: Site, table: dict[str, Site], resolved: Resolved) -> str:
+def _if_absent(site: Site) -> str:
     """Return what happens where the place is absent, in the words of the plan's documentation."""
     layer = site.layer
     if site.access == WRITE:

@@ -111,6 +111,7 @@ ROWS: tuple[_From, ...] = (
         "protected names below it are writable",
         0,
     ),
+    _exact("configured-names", "configuration is read at binding, and what it names is a protected name as others", 0),
     _exact("entry-absent", "nothing can be made in the directory that would hold the name", 0),
     _exact("preset-absent", "nothing can be made in the directory that would hold the name", 0),
     _row(
@@ -258,7 +259,7 @@ ROWS: tuple[_From, ...] = (
         "shared-objects",
         UNENFORCED,
         SHARED,
-        "System V and POSIX message objects and kernel keyrings of the user are shared with the "
+        "System V and POSIX message objects and the scheduling of the user's other processes are shared with the "
         "host, and /proc names other processes and their command lines; /dev/shm is withheld unless an entry names it",
         0,
         standing=True,

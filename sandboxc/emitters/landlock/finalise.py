@@ -37,6 +37,7 @@ from sandboxc.survey.resolve import Resolved, Site
 
 FORMAT_VERSION = 1
 MAX_RULES = 100_000
+TOO_MANY_RULES = "SBX405"
 
 #: Device nodes that every confining mode has (design rule 12), with the access that they are given.
 VIEWS: Mapping[str, str] = {
@@ -181,7 +182,7 @@ def finalise(resolved: Resolved, look: Look, facts: Facts, options: Options) -> 
     if len(rules) > MAX_RULES:
         problems.append(
             error(
-                "SBX451",
+                TOO_MANY_RULES,
                 f"the directories above carve-outs hold {len(rules)} names, more than {MAX_RULES} rules",
                 help="narrow the carve-outs, or use another target",
             )

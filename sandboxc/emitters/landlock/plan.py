@@ -42,7 +42,7 @@ def emit(stack: Layers, facts: Facts, options: Options) -> Artefact:
     """
     capabilities = table(facts)
     abi = min(facts.landlock_abi, landlock_abi.LATEST)
-    losses = tuple(sorted(set(_losses(stack, capabilities, options)), key=_loss_key))
+    losses = stack_losses(stack, capabilities, options)
     net = network_part(stack.network, abi, waived_places(options.waivers, PORTS_OPEN))
     filters: dict[str, bytes] = {}
     if stack.confines:
@@ -90,6 +90,11 @@ def emit(stack: Layers, facts: Facts, options: Options) -> Artefact:
 
     native = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     return Artefact(TARGET, native, {PLAN_FILE: native.encode(), **filters}, losses)
+
+
+def stack_losses(stack: Layers, capabilities: Table, options: Options) -> tuple[Loss, ...]:
+    """Return every loss of a stack that shows without a host, the conditional ones included, sorted."""
+    return tuple(sorted(set(_losses(stack, capabilities, options)), key=_loss_key))
 
 
 def _loss_key(loss: Loss) -> tuple[str, str, str]:

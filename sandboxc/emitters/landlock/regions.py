@@ -101,11 +101,6 @@ class Regions:
         spot.says = Says(*(old if new is None else new for old, new in zip(spot.says, says, strict=True)))
         spot.blame = blame or spot.blame
 
-    def knows(self, path: str) -> bool:
-        """Return whether something was said at just this path."""
-        spot = self._spots.get(path)
-        return spot is not None and spot.says != Says()
-
     def under(self, path: str) -> Says:
         """Return what holds at a path."""
         found: list[bool | None] = [None, None, None]

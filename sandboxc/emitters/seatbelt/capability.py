@@ -20,6 +20,13 @@ _ROWS = (
         standing=True,
     ),
     Row("protected-names", EXACT, "writes are refused by path"),
+    Row(
+        "configured-names",
+        WIDER,
+        "no configuration is read, so what `core.hooksPath` or `include.path` names below a writable root is writable",
+        "SBX421",
+        preset=True,
+    ),
     Row("entry-absent", EXACT, "rules hold for paths that do not exist yet"),
     Row("preset-absent", EXACT, "rules hold for paths that do not exist yet"),
     Row("write-absent", EXACT, "rules hold for paths that do not exist yet"),

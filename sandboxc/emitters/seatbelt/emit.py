@@ -18,7 +18,7 @@ from sandboxc.emitters.seatbelt.capability import table
 from sandboxc.emitters.seatbelt.overlap import alternating
 from sandboxc.emitters.seatbelt.patterns import literal_regex
 from sandboxc.emitters.seatbelt.printer import comment_word, form, string
-from sandboxc.emitters.seatbelt.tree import Forest, Patterns, TreeText, group_text, hang, scores, spellings
+from sandboxc.emitters.seatbelt.tree import Forest, Patterns, TreeText, forms, group_text, hang, scores, spellings
 from sandboxc.facts import Facts
 from sandboxc.globs import Glob
 from sandboxc.layers import Layer, Layers, SocketRule
@@ -203,6 +203,12 @@ class _Profile:
         if len(parts) == 1:
             looks = ["sbx-look-0"]
         lines.append(form("define", f"sbx-{name}", _all(parts)))
+        ceiling = _filters("sbx-trees", self._unsure_locks(writing))
+        if ceiling != "#f":
+            lines.append(f"(set! sbx-{name} (sbx-but sbx-{name} {ceiling}))")
+        if writing and any(more.opens_devices(layer) for layer in self.stack.layers):
+            rest = f"(sbx-but {more.DEVICES} {more.written_devices(self.options, self.extras)})"
+            lines.append(f"(set! sbx-write (sbx-but sbx-write {rest}))")
         if not writing:
             lines.append(form("define", "sbx-look", _all(looks)))
         return lines
@@ -254,6 +260,24 @@ class _Profile:
         ]
         return "\n".join(lines)
 
+    def _unsure_locks(self, writing: bool) -> Iterable[Place]:
+        """Yield the locked places below which another root may turn out to lie when the profile is loaded.
+
+        Binding by this package refuses such values; a profile that is loaded without it opens nothing there.
+        """
+        wide = [layer for layer in self.stack.layers if not layer.cap and layer.access != DENY]
+        for lock in self.stack.layers:
+            if not lock.locked or not isinstance(lock.where, Place) or (lock.access != DENY and not writing):
+                continue
+            for layer in wide:
+                other = layer.where if isinstance(layer.where, Place) else layer.where.anchor
+                unsure = (
+                    other is not None and other.root != lock.where.root and not (other.is_bound and lock.where.is_bound)
+                )
+                if unsure and (layer.access == WRITE or not writing):
+                    yield lock.where
+                    break
+
     def _sockets(self, access: str) -> str:
         rules: list[SocketRule] = [rule for rule in self.stack.sockets if rule.access == access]
         return _filters("sbx-nodes", [rule.where for rule in rules])
@@ -273,7 +297,7 @@ def _filters(function: str, places: Iterable[Place]) -> str:
     found: list[str] = []
     for place in dict.fromkeys(places):
         root = f"sbx-at-{place.root}" if place.root else "'(())"
-        spelt = (place.parts,) if place.root else spellings(place.parts)
+        spelt = [each for form_ in forms(place.parts) for each in ((form_,) if place.root else spellings(form_))]
         found += [form(function, root, form("list", *(string(part) for part in parts))) for parts in spelt]
     if not found:
         return "#f"
@@ -329,9 +353,10 @@ def _losses(stack: Layers, capabilities: Table, options: Options) -> Iterable[Lo
         found += [capabilities.loss(feature, root) for feature in ("sockets-existing", "hard-links")]
     if roots:
         found += [capabilities.loss("baseline-links", "hard links"), capabilities.loss("carve-out", "mkdir")]
-    private = any(layer.private for layer in stack.layers)
-    if private and any(name.git for name in stack.protected):
-        found += [capabilities.loss("new-repositories", root) for root in roots]
+    if any(name.git for name in stack.protected):
+        found += [capabilities.loss("configured-names", root) for root in roots]
+        if any(layer.private for layer in stack.layers):
+            found += [capabilities.loss("new-repositories", root) for root in roots]
     if "terminal" not in options.macos_services:
         found.append(capabilities.loss("terminal", "/dev/tty"))
     for layer in alternating(stack):

@@ -17,6 +17,7 @@ from sandboxc.records import Any, NamedTuple
 #: Services that let something outside the sandbox act for whoever is inside.
 BROKERS = ("open-urls", "process-tools", "terminal")
 _WITHIN = "writable"
+DEVICES = '(sbx-tree-of "/dev")'
 
 
 class Row(NamedTuple):
@@ -183,6 +184,21 @@ def service_roots(options: Options) -> set[str]:
 def _services(options: Options) -> list[Mapping[str, Any]]:
     known = packaged.data("macos_services")["services"]
     return [known[name] for name in options.macos_services]
+
+
+def opens_devices(layer: Layer) -> bool:
+    """Return whether a written line may make something in `/dev` writable, which is a view for every policy."""
+    where = layer.where if isinstance(layer.where, Place) else layer.where.anchor
+    if layer.access != WRITE or where is None or where.root:
+        return False
+    inside = where.parts[:1] and where.parts[0].casefold() == "dev"
+    return bool(inside) or (isinstance(layer.where, Glob) and not where.parts)
+
+
+def written_devices(options: Options, extras: Extras) -> str:
+    """Return the filter of the devices that can be written under every policy."""
+    found = [_device_filter(item) for source in _device_sources(options) for item in source["rw"] if "path" in item]
+    return form("sbx-any-of", form("list", *dict.fromkeys(found), *extras.devices))
 
 
 def _device_sources(options: Options) -> list[Mapping[str, Any]]:

@@ -66,6 +66,19 @@ def spellings(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return (physical,) if physical == parts else (physical, parts)
 
 
+def forms(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the components as written and, where they differ, composed and decomposed.
+
+    macOS volumes take these for one name and show the one that was made; a filter is compared as it is written.
+    """
+    if all(name.isascii() for name in parts):
+        return (parts,)
+    from unicodedata import normalize
+
+    composed, apart = (tuple(normalize(form, name) for name in parts) for form in ("NFC", "NFD"))
+    return tuple(dict.fromkeys((parts, composed, apart)))
+
+
 def link_nodes(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the root link that a path below the file system's root goes through, if it does."""
     return ((parts[0],),) if parts[:1] and parts[0] in (*_ROOT_LINKS, "home") else ()
@@ -116,12 +129,12 @@ class Forest:
         return node
 
     def nodes(self, place: Place) -> Iterator[Node]:
-        """Yield the node of each spelling of a place; the root link on the way may be looked at."""
+        """Yield the node of each spelling of a place, once; the root link on the way may be looked at."""
+        for written in forms(place.parts):
+            for parts in (written,) if place.root else spellings(written):
+                yield self.node(place.root, parts)
         if place.root:
-            yield self.node(place.root, place.parts)
             return
-        for parts in spellings(place.parts):
-            yield self.node("", parts)
         for parts in link_nodes(place.parts):
             self.node("", parts).marks.append("stat")
 

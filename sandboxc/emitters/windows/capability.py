@@ -18,6 +18,13 @@ _ROWS = (
     Row("carve-out", EXACT, "an entry on the carve-out changes nothing beside it"),
     Row("protected-names", EXACT, "names that exist carry an explicit deny entry"),
     Row(
+        "configured-names",
+        WIDER,
+        "no configuration is read, so what `core.hooksPath` or `include.path` names below a writable root is writable",
+        "SBX484",
+        preset=True,
+    ),
+    Row(
         "entry-absent",
         SNAPSHOT,
         "an access control list needs an object, so the name is open until something occupies it",

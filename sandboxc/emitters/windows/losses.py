@@ -115,6 +115,7 @@ def _names(stack: Layers, plan: Plan, seen: Seen | None) -> Iterator[_Ask]:
     if any(name.git for name in stack.protected):
         for layer in stack.layers:
             if layer.access == WRITE and not layer.private:
+                yield _Ask("configured-names", spelling(layer))
                 yield _Ask("new-repositories", spelling(layer))
 
 

@@ -26,6 +26,7 @@ from sandboxc.globs import Glob
 from sandboxc.layers import Layer, Layers
 from sandboxc.losses import Loss, apply_waivers
 from sandboxc.places import BUILTIN_PARAMETERS, RUN_TMP, Place
+from sandboxc.policy import WRITE
 from sandboxc.records import Any
 
 FORMAT_VERSION = 1
@@ -47,16 +48,24 @@ def plan_data(
         "token": _token(plan, stack, options.windows_reads, own if private else []),
         "sids": _sids(plan),
         "steps": [_step(step, number) for number, step in enumerate(plan.steps, 1)],
-        "optional": _optional(plan),
+        "locks": [native(place) for place in _locks(stack)],
+        "optional": _optional(plan, stack),
         "unexpanded": [] if expanded else _patterns(stack),
         "environment": {"TEMP": temp, "TMP": temp} if temp else {},
         "losses": [_loss(loss) for loss in apply_waivers(losses, options.waivers, TARGET).losses],
     }
 
 
-def _optional(plan: Plan) -> list[str]:
+def _locks(stack: Layers) -> list[Place]:
+    """Return the places that a lock keeps from being writable, whatever a parameter is bound to."""
+    found = (layer.where for layer in stack.layers if layer.locked and layer.access != WRITE)
+    return sorted({where for where in found if isinstance(where, Place)})
+
+
+def _optional(plan: Plan, stack: Layers) -> list[str]:
     """Return the parameters whose steps are left out where they have no value."""
     roots = {place.root for step in plan.steps for place in (step.place, *step.below)}
+    roots |= {place.root for place in _locks(stack)}
     return sorted(root for root in roots if not BUILTIN_PARAMETERS.get(root, True))
 
 
@@ -226,6 +235,7 @@ def scripts(data: Mapping[str, Any], text: str) -> dict[str, str]:
         "root_rule": quoted(ROOT_RULE),
         "optional": _array(data["optional"]),
         "unexpanded": str(len(data["unexpanded"])),
+        "locks": _array(data["locks"]),
         "roots": _array(item["path"] for item in data["sids"].values() if "path" in item),
         "plan": quoted(sha256(text.encode()).hexdigest()[:32]),
         "common": packaged.text("templates", "windows_common.ps1"),

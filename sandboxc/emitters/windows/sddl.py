@@ -54,11 +54,6 @@ class Ace(NamedTuple):
         """Return the entry as a file carries it, or None where it only speaks of what is below."""
         return None if "IO" in self.flags else self._replace(flags=ITSELF)
 
-    @property
-    def inherits(self) -> bool:
-        """Return whether the entry reaches what lies below."""
-        return bool(self.flags)
-
 
 def canonical(aces: tuple[Ace, ...]) -> tuple[Ace, ...]:
     """Return explicit entries of one object in canonical order: deny before allow, otherwise as they came."""
