@@ -58,7 +58,9 @@ def main() -> int:
         workspace = os.path.join(scratch, "work")
         os.mkdir(workspace)
         profile = os.path.join(scratch, "profile")
-        subprocess.run([*sandboxc, "compile", policy, "--target", "all", "-o", profile], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [*sandboxc, "compile", policy, "--target", "all", "-o", profile], check=True, stderr=subprocess.DEVNULL
+        )
         commands = {
             "bare": [python, "-I", "-c", "pass"],
             "version": [*sandboxc, "--version"],

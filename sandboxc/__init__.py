@@ -9,15 +9,19 @@ from sandboxc._version import VERSION as __version__
 TYPE_CHECKING = False  # importing it from typing would cost every start several milliseconds
 if TYPE_CHECKING:
     from sandboxc.api import compile_policy, decide, load_policy, load_profile
+    from sandboxc.diagnostics import PolicyError
+    from sandboxc.facts import Facts
 
-__all__ = ["__version__", "compile_policy", "decide", "load_policy", "load_profile"]
+__all__ = ["Facts", "PolicyError", "__version__", "compile_policy", "decide", "load_policy", "load_profile"]
+
+_HOMES = {"Facts": "facts", "PolicyError": "diagnostics"}
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        from sandboxc import api
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module("sandboxc." + _HOMES.get(name, "api")), name)
     raise AttributeError(f"module 'sandboxc' has no attribute {name!r}")
 
 

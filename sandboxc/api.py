@@ -7,7 +7,7 @@ from sandboxc.bound import bind_stack
 from sandboxc.diagnostics import Diagnostic, PolicyError
 from sandboxc.layers import Layers
 from sandboxc.places import Place
-from sandboxc.profile.load import Profile as StoredProfile
+from sandboxc.profile.load import StoredProfile
 from sandboxc.profile.load import load_profile as _load_profile
 from sandboxc.records import TYPE_CHECKING
 
@@ -125,7 +125,7 @@ class BoundProfile:
 
 def bind_profile(profile: StoredProfile, os: str, values: Mapping[str, str]) -> BoundProfile:
     """Return a stored profile bound to these values; see ``Profile.bind``."""
-    stored = profile.stored(os)
+    stored = profile.layers_for(os)
     declared = [name for name, parameter in profile.manifest.parameters.items() if parameter.declared]
     bound = bind_stack(stored.layers, stored.defaults, declared, values)
     return BoundProfile(profile, os, stored.layers, bound[0], bound[1], bound[2])

@@ -86,11 +86,11 @@ def compile_policy(
             try:
                 made = emitter(target).emit(lowered[TARGET_OS[target]].layers, facts, options)
             except PolicyError as fault:
-                problems += [_located(item, policy.file) for item in fault.diagnostics]
+                problems += [located(item, policy.file) for item in fault.diagnostics]
                 continue
             settled = apply_waivers(made.losses, options.waivers, target)
             artefacts[target] = made._replace(losses=settled.losses)
-            problems += [_located(item, policy.file) for item in settled.diagnostics]
+            problems += [located(item, policy.file) for item in settled.diagnostics]
             if policy.require == "full":
                 problems += _shortfall(policy, target, settled.losses)
     if has_errors(problems):
@@ -186,7 +186,7 @@ def _named(span: Span, file: str) -> Span:
     return span._replace(file=file)
 
 
-def _located(item: Diagnostic, file: str) -> Diagnostic:
+def located(item: Diagnostic, file: str) -> Diagnostic:
     """Return a diagnostic about an artefact with its spans in the file as it was loaded."""
     labels = tuple(Label(_named(label.span, file), label.text) for label in item.labels)
     return item._replace(span=_named(item.span, file) if item.span else None, labels=labels)

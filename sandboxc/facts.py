@@ -10,14 +10,12 @@ class Facts(NamedTuple):
     """What an emitter may assume of a target's host.
 
     ``fold_case`` says whether the volumes of a macOS or Windows target compare names without regard to case
-    (Linux never does). ``bwrap_bind_fd`` says whether bubblewrap knows ``--bind-fd`` and ``--ro-bind-fd``.
+    (Linux never does).
     """
 
     name: str = "default"
     arch: str = "x86_64"
     landlock_abi: int = 6
-    bwrap_bind_fd: bool = True
-    macos_version: int = 15
     fold_case: bool = True
 
 
@@ -29,17 +27,14 @@ NAMED: Mapping[str, Facts] = {
     "linux-6.1": Facts("linux-6.1", landlock_abi=2),
     "linux-5.15": Facts("linux-5.15", landlock_abi=1),
     "linux-7.3": Facts("linux-7.3", landlock_abi=11),
-    "macos-15": Facts("macos-15"),
-    "macos-15-case-sensitive": Facts("macos-15-case-sensitive", fold_case=False),
-    "macos-26": Facts("macos-26", macos_version=26),
+    "macos": Facts("macos"),
+    "macos-case-sensitive": Facts("macos-case-sensitive", fold_case=False),
 }
 
 _TYPES: Mapping[str, type] = {
     "name": str,
     "arch": str,
     "landlock_abi": int,
-    "bwrap_bind_fd": bool,
-    "macos_version": int,
     "fold_case": bool,
 }
 

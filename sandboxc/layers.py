@@ -52,6 +52,13 @@ class Layer(NamedTuple):
         """Return a short name of the layer for messages: where it stands, or what made it."""
         return self.source or self.text or (self.where.text() if isinstance(self.where, Place) else self.where.text)
 
+    def spelled(self) -> str:
+        """Return the policy's spelling of the place, as a waiver names it: the same on every target, bound or not."""
+        if self.text:
+            return self.text
+        preset = self.source.partition(":")[2]
+        return preset or (self.where.text() if isinstance(self.where, Place) else self.where.text)
+
 
 class SocketRule(NamedTuple):
     """A ``socket:`` line: ``deny``, ``connect`` or ``bind`` at a literal place."""

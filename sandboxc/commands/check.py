@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from sandboxc import console
+from sandboxc._version import REPORT_FORMAT
 from sandboxc.commands._arguments import add, add_facts, add_output
 from sandboxc.commands._inputs import TARGET_WORDS, facts, targets
 from sandboxc.exits import CANNOT, CLEAN, FINDINGS
@@ -46,9 +47,7 @@ def run(arguments: Namespace) -> int:
         rows.append(row)
         worst = max(worst, code)
     if arguments.format == "json":
-        from sandboxc.render.json import FORMAT_VERSION
-
-        console.write_json({"format_version": FORMAT_VERSION, "ok": worst == CLEAN, "policies": rows})
+        console.write_json({"format_version": REPORT_FORMAT, "ok": worst == CLEAN, "policies": rows})
     return worst
 
 

@@ -138,23 +138,21 @@ def _final(
     found: "tuple[Diagnostic, ...]",
 ) -> int:
     """Write the artefact for one host or described tree."""
-    from sandboxc.commands._final import Request, finalise
-    from sandboxc.compile import options_of
+    from sandboxc.commands._final import Request, finalise, host_given, look_at
+    from sandboxc.compile import located
     from sandboxc.diagnostics import PolicyError
-    from sandboxc.policy import TARGET_OS
 
-    policy = compiled.policy
-    target = compiled.targets[0]
-    request = Request(target, arguments.format, arguments.tree, given)
-    options = options_of(policy, policy.file)
-    declared = [parameter.name for parameter in policy.parameters]
+    target, file = compiled.targets[0], compiled.policy.file
     try:
-        made = finalise(request, compiled.lowered[TARGET_OS[target]], compiled.facts, options, declared)
+        look = look_at(target, arguments.tree)
+        values = given if arguments.tree else host_given(target, compiled, given)
+        data, words = finalise(Request(target, values, look), arguments.format, compiled)
     except PolicyError as fault:
-        console.report((*found, *fault.diagnostics), loaded.sources, arguments.color)
-        return max(FINDINGS, console.code(fault.diagnostics))
-    console.report((*found, *made.diagnostics), loaded.sources, arguments.color)
-    _write(arguments, made.data)
+        problems = [located(item, file) for item in fault.diagnostics]
+        console.report((*found, *problems), loaded.sources, arguments.color)
+        return max(FINDINGS, console.code(problems))
+    console.report((*found, *(located(item, file) for item in words)), loaded.sources, arguments.color)
+    _write(arguments, data)
     return CLEAN
 
 

@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 
 from sandboxc import console
+from sandboxc._version import REPORT_FORMAT
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN, FINDINGS
 from sandboxc.policy import NETWORK_MODES
@@ -37,7 +38,7 @@ def _probe(arguments: Namespace) -> int:
     if arguments.format == "json":
         console.write_json(
             {
-                "format_version": "1.0",
+                "format_version": REPORT_FORMAT,
                 "platform": sys.platform,
                 "network": arguments.network,
                 "chosen": usable,
@@ -93,7 +94,7 @@ def _clean(arguments: Namespace) -> int:
     if arguments.format == "json":
         kept = [{"path": path, "reason": reason} for path, reason in done.kept]
         console.write_json(
-            {"format_version": "1.0", "removed": list(done.removed), "kept": kept, "live_runs": done.live}
+            {"format_version": REPORT_FORMAT, "removed": list(done.removed), "kept": kept, "live_runs": done.live}
         )
         return FINDINGS if done.kept else CLEAN
     out = [f"removed {path}" for path in done.removed]

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from sandboxc import console
+from sandboxc._version import REPORT_FORMAT
 from sandboxc.commands._arguments import add, add_output
 from sandboxc.exits import CLEAN
 from sandboxc.records import Any
@@ -51,7 +52,7 @@ def run(arguments: Namespace) -> int:
     rows = [{"path": path, "why": reasons.get(path, "added by the policy")} for path in paths]
     if arguments.format == "json":
         kind = "hidden" if arguments.hidden else "protected"
-        console.write_json({"format_version": "1.0", "os": system, "preset": choice.preset, kind: rows})
+        console.write_json({"format_version": REPORT_FORMAT, "os": system, "preset": choice.preset, kind: rows})
         return CLEAN
     width = min(max((len(row["path"]) for row in rows), default=0), 44)
     console.write("".join(f"{row['path']:<{width}}  {row['why']}\n" for row in rows))

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from sandboxc import console
+from sandboxc._version import REPORT_FORMAT
 from sandboxc.commands._arguments import add, add_facts, add_output
 from sandboxc.commands._inputs import facts
 from sandboxc.exits import CLEAN
@@ -45,7 +46,7 @@ def _objects(tables: "list[Table]") -> dict[str, Any]:
         return {key: value for key, value in row._asdict().items() if key != "feature"}
 
     return {
-        "format_version": "1.0",
+        "format_version": REPORT_FORMAT,
         "features": [
             {
                 "name": name,
@@ -67,21 +68,24 @@ def _word(row: "Row") -> str:
 
 def markdown(tables: "list[Table]") -> str:
     """Return the support matrix as a Markdown table, followed by the reason of each cell that is not exact."""
+    return matrix(tables) + "\n" + reasons(tables)
+
+
+def matrix(tables: "list[Table]") -> str:
+    """Return the support matrix as a Markdown table: a row for each feature, a column for each target."""
     from sandboxc.capability import FEATURES
 
     lines = ["| promise | " + " | ".join(table.target for table in tables) + " |"]
     lines.append("| --- |" + " --- |" * len(tables))
     for name, promise in FEATURES.items():
         lines.append(f"| {promise} | " + " | ".join(_word(table.row(name)) for table in tables) + " |")
-    lines.append("")
-    for code, target, reason in _reasons(tables):
-        lines.append(f"- **{code}** ({target}): {reason}")
     return "\n".join(lines) + "\n"
 
 
-def _reasons(tables: "list[Table]") -> list[tuple[str, str, str]]:
+def reasons(tables: "list[Table]") -> str:
+    """Return the reason of each cell that is not exact as a Markdown list, by code."""
     found = {(row.code, table.target, row.reason) for table in tables for row in table.rows if row.code}
-    return sorted(found)
+    return "".join(f"- **{code}** ({target}): {reason}\n" for code, target, reason in sorted(found))
 
 
 def _text(tables: "list[Table]") -> str:

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from sandboxc import console
+from sandboxc._version import REPORT_FORMAT
 from sandboxc.commands._arguments import add, add_binds, add_facts, add_output
 from sandboxc.commands._inputs import binds, facts, host_values
 from sandboxc.exits import CLEAN
@@ -81,7 +82,7 @@ def run(arguments: Namespace) -> int:
     if arguments.format == "json":
         console.write_json(
             {
-                "format_version": "1.0",
+                "format_version": REPORT_FORMAT,
                 "path": asked,
                 "op": arguments.op,
                 "allowed": verdict.allowed,

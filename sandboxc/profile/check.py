@@ -7,7 +7,8 @@ from sandboxc._version import VERSION
 from sandboxc.compile import compile_policy
 from sandboxc.diagnostics import Diagnostic, error
 from sandboxc.policy import Policy
-from sandboxc.profile.load import MANIFEST, Profile
+from sandboxc.profile.codec import MANIFEST
+from sandboxc.profile.load import StoredProfile
 from sandboxc.profile.write import profile_files
 from sandboxc.records import NamedTuple
 
@@ -19,7 +20,7 @@ class Freshness(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def looks_fresh(profile: Profile, digests: Mapping[str, str]) -> bool:
+def looks_fresh(profile: StoredProfile, digests: Mapping[str, str]) -> bool:
     """Return whether everything that a compile depends on is what the manifest says, without compiling.
 
     Args:
@@ -30,7 +31,7 @@ def looks_fresh(profile: Profile, digests: Mapping[str, str]) -> bool:
     return manifest.compiler == VERSION and manifest.sources == dict(digests) and manifest.presets == presets.versions()
 
 
-def compare(profile: Profile, policy: Policy) -> Freshness:
+def compare(profile: StoredProfile, policy: Policy) -> Freshness:
     """Return whether compiling the policy anew, for the same targets and facts, gives the profile's very bytes."""
     assumed = facts.from_data(dict(profile.manifest.facts))
     if isinstance(assumed, Diagnostic):

@@ -30,6 +30,9 @@ from sandboxc.source import Span
 
 #: The newest form that this code reads and the one that it writes.
 FORMAT_VERSION = 1
+#: The files of a profile that every one has.
+MANIFEST = "manifest.json"
+LAYERS = "layers.json"
 MAX_ITEMS = 100_000
 MAX_TEXT = 65_536
 

@@ -17,7 +17,7 @@ from sandboxc.places import BUILTIN_PARAMETERS, INTERNAL_PARAMETERS, is_paramete
 from sandboxc.plain_json import decode
 from sandboxc.policy import MACOS_BASES, OSES, TARGETS, WINDOWS_READS
 from sandboxc.profile import codec
-from sandboxc.profile.codec import FORMAT_VERSION, Malformed, Stored
+from sandboxc.profile.codec import FORMAT_VERSION, LAYERS, MANIFEST, Malformed, Stored
 from sandboxc.records import Any, NamedTuple
 
 MAX_FILE = 16 * 1024 * 1024
@@ -65,7 +65,7 @@ class Manifest(NamedTuple):
     files: dict[str, str]
 
 
-class Profile:
+class StoredProfile:
     """A verified profile directory.
 
     ``path`` is where it was read from, ``manifest`` what it promises, ``manifest_bytes`` the same as it was read,
@@ -93,7 +93,7 @@ class Profile:
         """Return the operating systems that the profile holds layers for."""
         return tuple(self._stacks())
 
-    def stored(self, os: str) -> Stored:
+    def layers_for(self, os: str) -> Stored:
         """Return the layers for an operating system and the defaults of declared parameters.
 
         Raises:
@@ -137,7 +137,7 @@ class Profile:
         return self._layers
 
 
-def load_profile(path: str) -> Profile:
+def load_profile(path: str) -> StoredProfile:
     """Return the profile in a directory after verifying every digest.
 
     Raises:
@@ -172,7 +172,7 @@ def load_profile(path: str) -> Profile:
             os.close(descriptor)
     if problems:
         raise PolicyError(problems)
-    return Profile(path, manifest, raw, files)
+    return StoredProfile(path, manifest, raw, files)
 
 
 def is_profile(path: str) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from sandboxc.diagnostics import PolicyError, error
-from sandboxc.profile.codec import Malformed
-from sandboxc.profile.load import MANIFEST, decode_json
+from sandboxc.profile.codec import MANIFEST, Malformed
+from sandboxc.profile.load import decode_json
 
 
 def save_profile(path: str, files: Mapping[str, bytes]) -> bool:

@@ -14,7 +14,15 @@ from sandboxc.compile import Compilation, options_of
 from sandboxc.digests import sha256_hex
 from sandboxc.losses import Loss, enforcement
 from sandboxc.places import BUILTIN_PARAMETERS, INTERNAL_PARAMETERS
-from sandboxc.profile.codec import FORMAT_VERSION, encode_loss, encode_place, encode_stack, encode_waiver
+from sandboxc.profile.codec import (
+    FORMAT_VERSION,
+    LAYERS,
+    MANIFEST,
+    encode_loss,
+    encode_place,
+    encode_stack,
+    encode_waiver,
+)
 from sandboxc.records import Any
 
 _WIDTH = 200

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable
 
+from sandboxc._version import REPORT_FORMAT
 from sandboxc.diagnostics import Diagnostic, ordered
 from sandboxc.source import Span
-
-FORMAT_VERSION = "1.0"
 
 
 def report(diagnostics: Iterable[Diagnostic]) -> dict[str, object]:
     """Return the object that ``--format json`` prints for a list of diagnostics."""
     return {
-        "format_version": FORMAT_VERSION,
+        "format_version": REPORT_FORMAT,
         "diagnostics": [diagnostic_object(item) for item in ordered(diagnostics)],
     }
 

@@ -91,19 +91,25 @@ class BaseError(Exception):
     """The run base or the state directory cannot be used; the text says why."""
 
 
-def run_base(environ: Mapping[str, str], state: str, crowded: bool) -> str:
-    """Return the directory that holds the private temp directories of this user's runs, made if need be.
+def run_base_path(environ: Mapping[str, str], state: str, crowded: bool) -> str:
+    """Return where the private temp directories of this user's runs are kept; nothing is made.
 
     It is short, so that socket paths below it stay under the 108 bytes of unix(7): in the user's run-time
     directory where there is one, else in /tmp; where the policy makes /tmp writable (``crowded``), below ``state``.
+    """
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/") and _is_private(runtime):
+        return os.path.join(os.path.realpath(runtime), "sandboxc")
+    return f"{state}/t" if crowded else f"/tmp/sandboxc-{os.getuid()}"  # noqa: S108
+
+
+def run_base(environ: Mapping[str, str], state: str, crowded: bool) -> str:
+    """Return what ``run_base_path`` returns for the same arguments, as a directory that is made if need be.
 
     Raises:
         BaseError: it is not a directory of this user's that nobody else may enter.
     """
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/") and _is_private(runtime):
-        return _private_directory(os.path.join(os.path.realpath(runtime), "sandboxc"))
-    return _private_directory(f"{state}/t" if crowded else f"/tmp/sandboxc-{os.getuid()}")  # noqa: S108
+    return _private_directory(run_base_path(environ, state, crowded))
 
 
 def state_directory(home: str, environ: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ an empty directory, or a file with a little content that is as good as absent (g
 The protocol, in a state directory that its owner alone can write and that no sandbox can:
 
 - ``lock`` is held with flock(2) over every step below. It is let go by a kill.
-- Each run has a **record**, ``runs/ID``: JSON lines, flocked by the run, which passes it to nobody; and beside
+- Each run has a **record**, ``runs/ID`` (see ``journal``), flocked by the run, which passes it to nobody; and beside
   it an empty **lock**, ``runs/ID.lock``, flocked too, which the run passes to bubblewrap as ``--sync-fd``. Its
   lock lives as long as the sandbox. What runs inside can reach that descriptor through /proc/1/fd, write to the
   file and unlock it, so nothing is read from it, and a run is alive as long as either lock is held.
@@ -31,14 +31,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from sandboxc.plain_json import decode, encode
-from sandboxc.records import Any, NamedTuple
+from sandboxc.records import NamedTuple
 from sandboxc.runtime import linux
+from sandboxc.runtime.journal import LOCK, Entry, announce, note, records, try_lock
 
 SENTINEL = 981173106
 """The modification time of every occupant: whole seconds, even, so that any file system keeps it."""
 
-_LOCK = ".lock"
 _FILE_MODE, _DIRECTORY_MODE, _TEMPORARY_MODE = 0o444, 0o555, 0o700
 
 
@@ -79,14 +78,6 @@ class Cleaned(NamedTuple):
     live: int
 
 
-class _Entry(NamedTuple):
-    path: str
-    kind: str
-    dev: int
-    ino: int
-    content: bytes
-
-
 # --- the state directory -----------------------------------------------------------------------------------
 
 
@@ -114,7 +105,7 @@ def _locked(state_dir: str, timeout: float) -> Iterator[int]:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         lock = os.open("lock", flags, 0o600, dir_fd=state)
         end = time.monotonic() + timeout
-        while not _try_lock(lock):
+        while not try_lock(lock):
             if time.monotonic() > end:
                 raise OSError(errno.ETIMEDOUT, "another process holds the lock for too long", state_dir)
             time.sleep(0.002)
@@ -124,91 +115,6 @@ def _locked(state_dir: str, timeout: float) -> Iterator[int]:
         for fd in (runs, lock, state):
             if fd != -1:
                 os.close(fd)
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-# --- records -----------------------------------------------------------------------------------------------
-
-
-def _journal(record: int, **line: Any) -> None:
-    data = encode(line).encode() + b"\n"
-    if os.write(record, data) != len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "record of occupants")
-
-
-def _journal_node(record: int, entry: _Entry) -> None:
-    _journal(
-        record,
-        op="node",
-        path=entry.path,
-        kind=entry.kind,
-        dev=entry.dev,
-        ino=entry.ino,
-        content=entry.content.decode("latin-1"),
-    )
-
-
-def _parse(text: bytes) -> tuple[list[_Entry], list[str]]:
-    """Return the nodes that a record names and the paths that it announced; a torn last line is no line."""
-    nodes: list[_Entry] = []
-    announced: list[str] = []
-    for line in text.split(b"\n")[:-1]:
-        try:
-            item = decode(line.decode("utf-8"))
-            if item["op"] == "announce":
-                announced.append(str(item["path"]))
-            else:
-                content = str(item["content"]).encode("latin-1")
-                dev, ino = int(item["dev"]), int(item["ino"])
-                nodes.append(_Entry(str(item["path"]), str(item["kind"]), dev, ino, content))
-        except (ValueError, KeyError, TypeError):
-            continue
-    return nodes, announced
-
-
-class _Record(NamedTuple):
-    name: str
-    alive: bool
-    nodes: list[_Entry]
-    announced: list[str]
-
-
-def _records(runs: int, skip: str = "") -> list[_Record]:
-    """Return every record but ``skip``; the global lock is held, so free locks mean a dead run."""
-    found = []
-    for name in sorted(os.listdir(runs)):
-        if name == skip or name.endswith(_LOCK):
-            continue
-        try:
-            fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=runs)
-        except OSError:
-            continue
-        with os.fdopen(fd, "rb") as file:
-            alive = not (_try_lock(fd) and _is_free(runs, name + _LOCK))
-            nodes, announced = _parse(file.read())
-        found.append(_Record(name, alive, nodes, announced))
-    return found
-
-
-def _is_free(runs: int, name: str) -> bool:
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=runs)
-    except FileNotFoundError:
-        return True
-    except PermissionError:  # its mode was changed through the sandbox's copy
-        os.chmod(name, 0o600, dir_fd=runs)
-        return _is_free(runs, name)
-    try:
-        return _try_lock(fd)
-    finally:
-        os.close(fd)
 
 
 # --- occupying ---------------------------------------------------------------------------------------------
@@ -242,9 +148,9 @@ def occupy(state_dir: str, wanted: Sequence[Occupant], *, timeout: float = 10.0)
         lock = -1
         try:
             fcntl.flock(record, fcntl.LOCK_EX)
-            lock = os.open(name + _LOCK, flags, 0o600, dir_fd=runs)
+            lock = os.open(name + LOCK, flags, 0o600, dir_fd=runs)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            others = [node for other in _records(runs, skip=name) for node in other.nodes]
+            others = [node for other in records(runs, skip=name) for node in other.nodes]
             for item in items.values():
                 done[_take(record, item, others)].append(item.path)
             _sweep(runs)
@@ -271,16 +177,16 @@ def temporary(state_dir: str, held: Held, base: str, *, name: str = "", timeout:
         try:
             name = name or f"r{os.urandom(6).hex()}"
             path = os.path.join(base, name)
-            _journal(held.record_fd, op="announce", path=path)
+            announce(held.record_fd, path)
             os.mkdir(name, _TEMPORARY_MODE, dir_fd=parent)
             node = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            _journal_node(held.record_fd, _Entry(path, "temporary", node.st_dev, node.st_ino, b""))
+            note(held.record_fd, Entry(path, "temporary", node.st_dev, node.st_ino, b""))
         finally:
             os.close(parent)
     return path
 
 
-def _take(record: int, item: Occupant, others: Sequence[_Entry]) -> str:
+def _take(record: int, item: Occupant, others: Sequence[Entry]) -> str:
     """Return whether the name was ``made``, ``adopted``, or is ``present`` as something else."""
     parent = linux.open_no_follow(os.path.dirname(item.path), os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -312,19 +218,19 @@ def _make(record: int, parent: int, item: Occupant) -> bool:
     return _make_renamed(record, parent, name, item)
 
 
-def _finish(fd: int, item: Occupant) -> _Entry:
+def _finish(fd: int, item: Occupant) -> Entry:
     if item.content:
         os.write(fd, item.content)
     os.fchmod(fd, _FILE_MODE if item.kind == "file" else _DIRECTORY_MODE)
     os.utime(fd, (SENTINEL, SENTINEL))
     node = os.fstat(fd)
-    return _Entry(item.path, item.kind, node.st_dev, node.st_ino, item.content)
+    return Entry(item.path, item.kind, node.st_dev, node.st_ino, item.content)
 
 
 def _make_unnamed(record: int, parent: int, name: str, item: Occupant) -> bool:
     fd = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=parent)
     try:
-        _journal_node(record, _finish(fd, item))
+        note(record, _finish(fd, item))
         # Python passes AT_SYMLINK_FOLLOW, which makes this a link to the open file, only along with a dir_fd.
         os.link(f"/proc/self/fd/{fd}", name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=True)
     except FileExistsError:
@@ -336,14 +242,14 @@ def _make_unnamed(record: int, parent: int, name: str, item: Occupant) -> bool:
 
 def _make_renamed(record: int, parent: int, name: str, item: Occupant) -> bool:
     hidden = f".sandboxc-{os.urandom(8).hex()}"
-    _journal(record, op="announce", path=os.path.join(os.path.dirname(item.path), hidden))
+    announce(record, os.path.join(os.path.dirname(item.path), hidden))
     if item.kind == "directory":
         os.mkdir(hidden, 0o700, dir_fd=parent)
         fd = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     else:
         fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
     try:
-        _journal_node(record, _finish(fd, item))
+        note(record, _finish(fd, item))
         linux.rename_no_replace(hidden, name, old_dir=parent, new_dir=parent)
     except FileExistsError:
         _remove_name(parent, hidden, item.kind)
@@ -363,31 +269,13 @@ def _remove_name(parent: int, name: str, kind: str) -> None:
         os.unlink(name, dir_fd=parent)
 
 
-def _adopt(record: int, parent: int, item: Occupant, others: Sequence[_Entry]) -> bool:
+def _adopt(record: int, parent: int, item: Occupant, others: Sequence[Entry]) -> bool:
     for entry in others:
         same = entry.path == item.path and entry.kind == item.kind and entry.content == item.content
         if same and not _differs(parent, entry):
-            _journal_node(record, entry)
+            note(record, entry)
             return True
     return False
-
-
-def journaled(state_dir: str) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the kind, path, device and inode number of what the records of all runs, alive or dead, name.
-
-    Nothing is locked or changed; a record that cannot be read, or a directory that is not there, says nothing.
-    """
-    runs = os.path.join(state_dir, "runs")
-    try:
-        names = os.listdir(runs)
-    except OSError:
-        return
-    for name in names:
-        if name.endswith(_LOCK):
-            continue
-        with suppress(OSError), open(os.path.join(runs, name), "rb") as file:
-            nodes, _ = _parse(file.read())
-            yield from ((node.kind, node.path, node.dev, node.ino) for node in nodes)
 
 
 # --- releasing and cleaning --------------------------------------------------------------------------------
@@ -417,9 +305,9 @@ def clean(state_dir: str, *, timeout: float = 10.0) -> Cleaned:
 def _sweep(runs: int) -> Cleaned:
     removed: list[str] = []
     kept: list[tuple[str, str]] = []
-    records = _records(runs)
-    held = {(node.path, node.dev, node.ino) for record in records if record.alive for node in record.nodes}
-    for record in records:
+    found = records(runs)
+    held = {(node.path, node.dev, node.ino) for record in found if record.alive for node in record.nodes}
+    for record in found:
         if record.alive:
             continue
         again = False
@@ -432,17 +320,17 @@ def _sweep(runs: int) -> Cleaned:
         if not again:
             os.unlink(record.name, dir_fd=runs)
             with suppress(FileNotFoundError):
-                os.unlink(record.name + _LOCK, dir_fd=runs)
+                os.unlink(record.name + LOCK, dir_fd=runs)
     names = set(os.listdir(runs))
     for name in names:
-        if name.endswith(_LOCK) and name.removesuffix(_LOCK) not in names:
+        if name.endswith(LOCK) and name.removesuffix(LOCK) not in names:
             os.unlink(name, dir_fd=runs)
     ours = {*removed, *(path for path, _, _ in held)}  # the other node there is a later occupant
     left = tuple(item for item in kept if item[0] not in ours)
-    return Cleaned(tuple(removed), left, sum(record.alive for record in records))
+    return Cleaned(tuple(removed), left, sum(record.alive for record in found))
 
 
-def _differs(parent: int, entry: _Entry) -> str:
+def _differs(parent: int, entry: Entry) -> str:
     """Return why the node at the entry's name is not the journaled one, or an empty string if it is."""
     name = os.path.basename(entry.path)
     node = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -469,7 +357,7 @@ def _differs(parent: int, entry: _Entry) -> str:
     return ""
 
 
-def _remove(path: str, entry: _Entry | None, removed: list[str], kept: list[tuple[str, str]]) -> bool:
+def _remove(path: str, entry: Entry | None, removed: list[str], kept: list[tuple[str, str]]) -> bool:
     """Remove one journaled node if it is still that, or (``entry`` is None) what an announced name has.
 
     Returns whether to try again at the next clean-up.
@@ -509,7 +397,7 @@ def _remove_announced(parent: int, name: str) -> None:
         os.rmdir(name, dir_fd=parent)
 
 
-def _remove_tree(parent: int, name: str, entry: _Entry) -> None:
+def _remove_tree(parent: int, name: str, entry: Entry) -> None:
     """Remove a directory and what it holds, following no link and staying on its file system.
 
     Directories found in it are moved up into it and emptied in turn, so that no depth of nesting, which the

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from sandboxc._version import REPORT_FORMAT
 from sandboxc.diagnostics import Diagnostic, PolicyError, error
 from sandboxc.exits import NOT_STARTED
 from sandboxc.losses import Loss, enforcement
@@ -19,7 +20,6 @@ from sandboxc.source import SourceFile
 
 CHAIN = ("bwrap", "landlock")
 TRIES = 4  # surveys, where something keeps changing what the last one saw
-RECORD_VERSION = "1.0"
 _REMEDY = "install bubblewrap with --bind-fd, allow unprivileged user namespaces, or use a kernel with Landlock"
 
 
@@ -262,7 +262,7 @@ def _record(
             **backend.applied(),
         }
     return {
-        "format_version": RECORD_VERSION,
+        "format_version": REPORT_FORMAT,
         "asked": {
             "source": request.source,
             "policy": subject.name,
@@ -287,7 +287,7 @@ def _failed_record(
     source: str, command: Sequence[str], diagnostics: Sequence[Diagnostic], tried: Sequence[tuple[str, str]]
 ) -> dict[str, object]:
     return {
-        "format_version": RECORD_VERSION,
+        "format_version": REPORT_FORMAT,
         "asked": {"source": source, "command": list(command)},
         "applied": {"target": None, "enforcement": "none"},
         "tried": [{"target": target, "reason": reason} for target, reason in tried],

@@ -52,7 +52,7 @@ def from_profile(path: str) -> Subject:
 
     profile = load_profile(path)
     manifest = profile.manifest
-    stored = profile.stored("linux")
+    stored = profile.layers_for("linux")
     compiled = tuple(target for target in ("bwrap", "landlock") if target in manifest.targets)
     return Subject(
         profile.name,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from sandboxc.records import NamedTuple
 from sandboxc.runtime.hostlook import HostLook
-from sandboxc.runtime.occupants import journaled
+from sandboxc.runtime.journal import journaled
 from sandboxc.survey.look import Name, Node
 
 

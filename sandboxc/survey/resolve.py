@@ -119,6 +119,7 @@ class _Survey:
         self.links = Links(self.walker)
         self.problems: list[Diagnostic] = []
         self.incomplete: list[str] = []
+        self.seen: dict[str, str] = {}  # what patterns matched, with its kind
 
     def run(self) -> Resolved:
         stack = self.links.physical(self.stack)
@@ -213,6 +214,7 @@ class _Survey:
         index = Index(stack)
         made: dict[Layer, list[Layer]] = {}
         for match in found.matches:
+            self.seen[match.path] = match.kind
             layer = match.layer._replace(where=posix(match.path), kind=match.kind)
             into = made.setdefault(match.layer, [])
             via = match.via
@@ -311,14 +313,18 @@ class _Survey:
                     continue
                 decided = Layer(posix(path), access, RESTRICTION, "the baseline of a restriction")
             walked = self.walker.walk(path, follow=False)
-            kind = walked.node.kind if walked.node else ABSENT
+            node = walked.node
+            if node is None and path in self.seen:
+                node = Node(self.seen[path])  # it was there a moment ago: no node is this one, so no run starts
+            kind = node.kind if node else ABSENT
             table[path] = access
             deciders[path] = decided
             if decided.source == "workspace" and above == DENY and self._hidden(path, deciders):
                 words = f"the workspace `{path}` lies inside a hidden path and stays reachable"
                 self.problems.append(note("SBX714", words, decided.span))
-            blocker = "" if walked.node else self._blocker(path)
-            sites.append(Site(path, access, above, kind, decided, walked.node, walked.missing, alias, blocker))
+            blocker = "" if node else self._blocker(path)
+            missing = "" if node else walked.missing
+            sites.append(Site(path, access, above, kind, decided, node, missing, alias, blocker))
         return tuple(sites)
 
     def _blocker(self, path: str) -> str:

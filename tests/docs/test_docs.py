@@ -126,6 +126,20 @@ def test_codes_that_pages_name_exist() -> None:
         assert named <= known, f"{page.name}: {sorted(named - known)}"
 
 
+def test_architecture_is_the_tree() -> None:
+    """The table of the page on the architecture is the tiers that imports are held to, row by row."""
+    from tests.unit.test_imports import EDGES, PACKAGE, TIERS
+
+    def shown(name: str) -> str:
+        return f"{name}/" if (PACKAGE / name.replace(".", "/")).is_dir() else name
+
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rows = [re.findall(r"`([^`]+)`", line.split("|")[1]) for line in text.splitlines() if line.startswith("| `")]
+    assert rows == [[shown(name) for name in tier] for tier in TIERS]
+    (edges,) = re.findall(r"^Files, the environment, .*?;", text, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`([^`]+)`", edges)) == {shown(name) for name in EDGES}
+
+
 def test_language_names_every_key() -> None:
     """The page on the language names every key that a policy may have at the top and in an entry."""
     import json

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sandboxc.bound import bind_stack
-from sandboxc.compile import Compilation, compile_policy, options_of
-from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors, ordered
-from sandboxc.emitters import bwrap, landlock, windows
+from sandboxc.commands._final import Final, Request, settle
+from sandboxc.compile import Compilation, compile_policy
+from sandboxc.diagnostics import Diagnostic, PolicyError, has_errors, ordered
+from sandboxc.emitters import bwrap
 from sandboxc.emitters.windows.settle import DescribedTree
 from sandboxc.facts import Facts, from_data
 from sandboxc.globs import Glob
@@ -198,59 +199,43 @@ def make(case: Case, policy: Policy | None = None) -> Made:
     occurring: dict[str, tuple[Loss, ...]] = {}
     if case.tree is not None:
         for target in compilation.artefacts:
+            if target == "seatbelt":
+                continue  # its text is the same for every world
             try:
-                final = _final(case, compilation, target)
+                final = settled(case, compilation, target)
             except PolicyError as fault:
                 problems += fault.diagnostics
                 del texts[target]
                 continue
-            if final is not None:
-                texts[target], occurring[target], more = final
-                more += refusals(occurring[target], case.policy)
-                problems += more
-                if has_errors(more):
-                    del texts[target]
+            occurring[target] = final.losses
+            problems += final.diagnostics
+            texts[target] = text_of(target, final.plan)
+            if has_errors(final.diagnostics):
+                del texts[target]
     return Made(compilation, texts, losses, occurring, ordered(problems))
 
 
-def refusals(losses: Iterable[Loss], policy: Policy) -> list[Diagnostic]:
-    """Return an error for each loss that occurs in a world and stops the binding there (design section 4)."""
-    waived = {(waiver.loss, waiver.target, waiver.at.value) for waiver in policy.waivers}
-    return [
-        error(loss.code, f"{loss.target}: {loss.message} ({loss.kind}) at `{loss.at}`", loss.span)
-        for loss in dict.fromkeys(losses)
-        if loss.stops and (loss.code, loss.target, loss.at) not in waived
-    ]
+def settled(case: Case, compilation: Compilation, target: str) -> Final:
+    """Return what the compiler makes of a case in its world, as ``compile --tree`` does."""
+    os = TARGET_OS[target]
+    paths, mounts = world(case, os)
+    look = DescribedTree(paths) if os == "windows" else TreeLook(paths, mounts)
+    return settle(Request(target, case.values(os), look), compilation, bwrap.Host().late_from)
 
 
-def _final(case: Case, compilation: Compilation, target: str) -> tuple[str, tuple[Loss, ...], list[Diagnostic]] | None:
-    """Return the bound artefact of a target; None where binding changes nothing (Seatbelt decides at load)."""
-    lowered = compilation.lowered[TARGET_OS[target]]
-    options = options_of(compilation.policy, compilation.source)
-    stack = bound(case, lowered, TARGET_OS[target])
-    if target == "bwrap":
-        resolved, _ = survey(case, stack)
-        plan = bwrap.finalise(resolved, case.facts, options, bwrap.Host(cwd=case.values("linux")["workspace"]))
-        lines = bwrap.by_path_words(plan)
-        lines += [f"# occupy {item.kind} {item.path} {item.content!r}" for item in plan.occupants]
-        lines += [f"# late {step.verb} {step.path}".rstrip() for step in plan.steps]
-        return "\n".join(lines) + "\n", plan.losses, [*resolved.diagnostics, *plan.diagnostics]
-    if target == "landlock":
-        resolved, look = survey(case, stack)
-        found = landlock.finalise(resolved, look, case.facts, options)
-        return found.text(), found.losses, [*resolved.diagnostics, *found.diagnostics]
-    if target == "windows":
-        paths, _ = world(case, "windows")
-        home = stack_home(case)
-        made = windows.finalise(stack, case.facts, options, DescribedTree(paths), home, with_scripts=False)
-        return made.native, made.losses, []
-    return None
+def text_of(target: str, plan: Any) -> str:
+    """Return all that a plan says: for bubblewrap what is done beside its words too."""
+    if target != "bwrap":
+        return str(plan.native if target == "windows" else plan.text())
+    lines = bwrap.by_path_words(plan)
+    lines += [f"# occupy {item.kind} {item.path} {item.content!r}" for item in plan.occupants]
+    lines += [f"# late {step.verb} {step.path}".rstrip() for step in plan.steps]
+    return "\n".join(lines) + "\n"
 
 
-def stack_home(case: Case) -> Place:
-    """Return the place of the home directory on Windows."""
-    drive, _, rest = case.values("windows")["home"].partition("\\")
-    return Place(drive, tuple(rest.split("\\")))
+def expects(name: str, target: str) -> bool:
+    """Return whether an artefact of a target is among the files of a case; a refused policy has none."""
+    return any((HERE / name / f"expect.{SUFFIX[target]}{tail}").exists() for tail in ("", ".head"))
 
 
 SUFFIX = {"seatbelt": "seatbelt.sb", "bwrap": "bwrap.txt", "landlock": "landlock.json", "windows": "windows.json"}

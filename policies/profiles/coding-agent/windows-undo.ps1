@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = '0c444936560037856b527d8225bd59cd'
+$Plan = '95d4d04e7219004331a6293007bb3da8'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

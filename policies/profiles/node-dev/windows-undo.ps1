@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = '677ac8b570fc6402d585bc4dff45dcd9'
+$Plan = '8ac75fb3caa0387b5233348a1e563178'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = '5da1f955fc4940e916cbe3741a7e35a4'
+$Plan = '31261e6cc2a8945c05ab4c3778843a85'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

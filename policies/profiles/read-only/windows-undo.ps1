@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = 'f334ab273e367e5170c6e53e0c88dcbd'
+$Plan = '00ea063cb52d35567b8b401ff3e420fc'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = 'f5767fb2c0225e2d0f4b61e7bc570af5'
+$Plan = '0e6ea3405d54e830e6a66f5549e53a89'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

@@ -141,7 +141,7 @@ function Write-Journal([hashtable] $Record) {
 # -- taking back -----------------------------------------------------------------------------------------
 
 # A record of another plan is refused: this script takes back its own steps only.
-$Plan = '6c9a2d1c59ea3003a016d8fe6d6f2bd2'
+$Plan = '90c45dc57fab42728ed789351daeb049'
 
 function Undo-Add($Record) {
     $path = Get-LocalPath $Record.path

@@ -39,7 +39,6 @@ from sandboxc.emitters.bwrap.plan import (
 from sandboxc.facts import Facts
 from sandboxc.layers import APPROVAL, ENTRY, MODE, RANK, RESTRICTION, Layer
 from sandboxc.losses import Loss
-from sandboxc.places import Place
 from sandboxc.policy import ALLOW_ALL, DANGER_FULL_ACCESS, DENY, READ, WRITE
 from sandboxc.records import NamedTuple
 from sandboxc.seccomp import ARCHES
@@ -47,7 +46,7 @@ from sandboxc.survey import Node, Resolved, Site
 from sandboxc.survey.look import ABSENT, DIRECTORY, LINK
 
 VIEWS = ("/proc", "/dev")
-LATE_FROM = 48
+LATE_FROM = 1
 WRITTEN = (ENTRY, RESTRICTION, APPROVAL)
 
 
@@ -71,13 +70,6 @@ def to_create(resolved: Resolved) -> tuple[Occupied, ...]:
     """Return the directories that ``absent: create`` entries ask for; make them, then survey again."""
     found = (site for site in resolved.sites if site.kind == ABSENT and site.layer.absent == "create")
     return tuple(Occupied(site.path, DIRECTORY, why=site.layer.describe()) for site in found if site.access == WRITE)
-
-
-def spelling(layer: Layer) -> str:
-    """Return the policy's spelling of a layer's place, as a waiver names it."""
-    if layer.text:
-        return layer.text
-    return layer.where.text() if isinstance(layer.where, Place) else layer.where.text
 
 
 def finalise(resolved: Resolved, facts: Facts, options: Options, host: Host | None = None) -> BwrapPlan:
@@ -208,7 +200,7 @@ class _Builder:
             self.strict[site.path] = pinned_ancestors(site)
 
     def _note_view(self, site: Site) -> None:
-        words = f"`{spelling(site.layer)}` lies in a view, which every confining mode shows as it is"
+        words = f"`{site.layer.spelled()}` lies in a view, which every confining mode shows as it is"
         self.problems.append(note(capability.VIEWS, words, site.layer.span))
 
     # -- absent places (design rule 9) -------------------------------------------------------------------
@@ -216,7 +208,7 @@ class _Builder:
     def _absent(self, site: Site) -> None:
         if site.access == WRITE and site.above != WRITE:
             if site.layer.span is not None or site.layer.origin in WRITTEN:
-                self._lose("write-absent", site, spelling(site.layer))
+                self._lose("write-absent", site, site.layer.spelled())
             return
         if site.redundant or RANK[site.access] > RANK[site.above]:
             return  # nothing to hold: the surroundings are at least as strict
@@ -233,7 +225,7 @@ class _Builder:
         elif layer.cap or layer.origin not in WRITTEN or (layer.absent or "placeholder") != "placeholder":
             written = layer.origin in WRITTEN and not layer.cap
             feature = "entry-absent" if written else "preset-absent"
-            self._lose(feature, site, spelling(layer) if written else self._preset_at(site))
+            self._lose(feature, site, layer.spelled() if written else self._preset_at(site))
         else:
             directory = missing != site.path or layer.kind == DIRECTORY
             if missing != site.path:
@@ -255,7 +247,7 @@ class _Builder:
             path = _parent(path)
             root = self.sites.get(path)
             if root is not None and root.access == WRITE and not root.layer.cap:
-                return spelling(root.layer)
+                return root.layer.spelled()
         return AT_HIDDEN
 
     def _lose(self, feature: str, site: Site, at: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sandboxc.capability import Table
 from sandboxc.emitters.bwrap.capability import AT_HIDDEN, AT_NETWORK, AT_TARGET
-from sandboxc.emitters.bwrap.finalise import WRITTEN, spelling
+from sandboxc.emitters.bwrap.finalise import WRITTEN
 from sandboxc.globs import Glob
 from sandboxc.layers import Layer, Layers
 from sandboxc.losses import Loss
@@ -49,7 +49,7 @@ def _layer_losses(layer: Layer, writable: bool, table: Table) -> Iterator[Loss |
     written = layer.origin in WRITTEN
     if isinstance(layer.where, Glob):
         if written:
-            yield table.loss("glob", spelling(layer), span=layer.span)
+            yield table.loss("glob", layer.spelled(), span=layer.span)
         elif writable and layer.access == DENY:
             yield table.loss("preset-glob", AT_HIDDEN)
     elif not written:
@@ -57,9 +57,9 @@ def _layer_losses(layer: Layer, writable: bool, table: Table) -> Iterator[Loss |
             yield table.loss("preset-absent", AT_HIDDEN)
     elif layer.access == WRITE:
         if layer.absent != "create":
-            yield table.loss("write-absent", spelling(layer), span=layer.span)
+            yield table.loss("write-absent", layer.spelled(), span=layer.span)
     elif layer.absent == "report":
-        yield table.loss("entry-absent", spelling(layer), span=layer.span)
+        yield table.loss("entry-absent", layer.spelled(), span=layer.span)
 
 
 def _root_losses(stack: Layers, roots: Iterable[Layer], table: Table) -> Iterator[Loss | None]:
@@ -70,7 +70,7 @@ def _root_losses(stack: Layers, roots: Iterable[Layer], table: Table) -> Iterato
     for root in roots:
         if isinstance(root.where, Place) and ".git" in root.where.parts:
             continue  # a root inside a git directory gets no protected names
-        at, span = spelling(root), _span(root)
+        at, span = root.spelled(), _span(root)
         yield table.loss("baseline-links", at, span=span)
         if plain:
             yield table.loss("preset-absent", at, span=span)

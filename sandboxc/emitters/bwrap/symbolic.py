@@ -10,7 +10,7 @@ from sandboxc import seccomp
 from sandboxc.binding import used_parameters
 from sandboxc.emitters.artefact import Artefact, Options
 from sandboxc.emitters.bwrap import capability
-from sandboxc.emitters.bwrap.finalise import WRITTEN, Host, finalise, spelling
+from sandboxc.emitters.bwrap.finalise import WRITTEN, Host, finalise
 from sandboxc.emitters.bwrap.losses import stack_losses
 from sandboxc.emitters.bwrap.plan import FORMAT_VERSION, BwrapPlan, Op, by_path, groups, render
 from sandboxc.facts import Facts
@@ -155,7 +155,7 @@ def _glob_depends(stack: Layers) -> list[dict[str, Any]]:
         for layer in layers:
             if isinstance(layer.where, Glob) and layer.where.anchor is not None:
                 pattern = layer.where.anchor.child(*layer.where.pattern).text()
-                found[(layer.access, pattern, _cause(layer) if not layer.text else spelling(layer))] = None
+                found[(layer.access, pattern, _cause(layer) if not layer.text else layer.spelled())] = None
     return [
         {"glob": pattern, "access": access, "why": why, "matches": "those that exist at binding"}
         for access, pattern, why in sorted(found)

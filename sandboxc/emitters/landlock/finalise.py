@@ -15,7 +15,7 @@ from sandboxc.emitters.landlock.capability import (
     TARGET,
     table,
 )
-from sandboxc.emitters.landlock.names import blame_of, root_text, waived_places
+from sandboxc.emitters.landlock.names import blame_of, waived_places
 from sandboxc.emitters.landlock.network import network_part
 from sandboxc.emitters.landlock.regions import (
     LISTING,
@@ -242,7 +242,7 @@ class _Binding:
     def _say(self, site: Site) -> None:
         root = self._root(site.path)
         if site.layer.cap and site.access == READ and root is not None:
-            place = root_text(root.layer)
+            place = root.layer.spelled()
             if place in self.open_roots:
                 message = f"`{place}` keeps full rights, so protected names below it are writable"
                 self._lose("protected-names", Blame(place, root.layer), message)
@@ -275,12 +275,12 @@ class _Binding:
         for link in self.resolved.links:
             root = self._root(link)
             name = link.rpartition("/")[2]
-            if root is not None and root_text(root.layer) in self.open_roots and name in heads:
+            if root is not None and root.layer.spelled() in self.open_roots and name in heads:
                 written = (s.layer.text for s in self.resolved.sites if s.layer.span and not s.layer.cap)
                 if not any(name in text.split("/") for text in written):
                     continue
             layer = root.layer if root is not None else None
-            self.regions.say(link, Says(None, None, False), Blame(root_text(layer) if layer else "", layer))
+            self.regions.say(link, Says(None, None, False), Blame(layer.spelled() if layer else "", layer))
 
     # -- rules -------------------------------------------------------------------------------------------
 
@@ -364,7 +364,7 @@ class _Binding:
             elif item.kind == MODIFYING:
                 site = self.sites.get(item.path) or self._root(item.path)
                 if site is not None:
-                    yield Blame(root_text(site.layer) or AT_TARGET, site.layer)
+                    yield Blame(site.layer.spelled() or AT_TARGET, site.layer)
 
 
 def _shown(paths: list[str], most: int = 3) -> str:

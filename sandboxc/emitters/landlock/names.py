@@ -8,13 +8,6 @@ from sandboxc.layers import MODE, PROTECTED, Layer
 from sandboxc.policy import Waiver
 
 
-def root_text(layer: Layer) -> str:
-    """Return a write root as a policy spells it."""
-    if layer.text:
-        return layer.text
-    return "${workspace}" if layer.source == "workspace" else layer.describe()
-
-
 def blame_of(layer: Layer, root: Layer | None) -> Blame:
     """Return whose doing a stricter layer is; ``root`` is the write layer that encloses it, if any.
 
@@ -22,10 +15,10 @@ def blame_of(layer: Layer, root: Layer | None) -> Blame:
     directories) by one word, entries by their own text.
     """
     if layer.cap:
-        return Blame(root_text(root) if root is not None else AT_HIDDEN, root, True)
+        return Blame(root.spelled() if root is not None else AT_HIDDEN, root, True)
     if layer.span is None and layer.origin in (MODE, PROTECTED) and layer.source != "workspace":
         return Blame(AT_HIDDEN, None, True)
-    return Blame(root_text(layer).removeprefix("hidden:"), layer)
+    return Blame(layer.spelled(), layer)
 
 
 def waived_places(waivers: Iterable[Waiver], code: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from sandboxc.emitters.landlock.capability import (
     table,
 )
 from sandboxc.emitters.landlock.finalise import FORMAT_VERSION, VIEWS
-from sandboxc.emitters.landlock.names import blame_of, root_text, waived_places
+from sandboxc.emitters.landlock.names import blame_of, waived_places
 from sandboxc.emitters.landlock.network import network_losses, network_part
 from sandboxc.emitters.landlock.regions import Blame
 from sandboxc.facts import Facts
@@ -234,7 +234,7 @@ def _root_losses(stack: Layers, roots: list[Layer], capabilities: Table, waived:
         names = owned.get(id(root))
         if not names:
             continue
-        at = root_text(root)
+        at = root.spelled()
         if at in waived:
             message = f"{len(names)} protected names below `{at}` are writable"
             yield from _preset(capabilities.loss("protected-names", at, message, root.span), Blame(at))
@@ -308,7 +308,7 @@ def _entry_losses(stack: Layers, roots: list[Layer], capabilities: Table) -> Ite
         elif layer.access in (DENY, READ) and layer.span is not None:
             owner = _owner(layer, known)
             if owner is not None:
-                way = f"the directories from `{root_text(owner)}` to `{at}`"
+                way = f"the directories from `{owner.spelled()}` to `{at}`"
                 message = f"nothing can be made, removed or renamed directly in {way}"
                 yield from _preset(capabilities.loss("carve-out", at, message, layer.span), Blame(at))
             elif any(_elsewhere(root, layer.where) for root in roots):  # binding decides how they nest

@@ -332,11 +332,7 @@ def _open_network(mode: str, ports: tuple[int, ...]) -> list[str]:
 
 def _losses(stack: Layers, capabilities: Table, options: Options) -> Iterable[Loss]:
     """Yield what the profile says otherwise than the layers; every kind comes from the capability table."""
-    roots = dict.fromkeys(
-        (layer.where.text() if isinstance(layer.where, Place) else layer.where.describe())
-        for layer in stack.layers
-        if layer.access == WRITE and not layer.private
-    )
+    roots = dict.fromkeys(layer.spelled() for layer in stack.layers if layer.access == WRITE and not layer.private)
     found: list[Loss | None] = []
     if options.macos_base == "open":
         found.append(capabilities.loss("brokers", "macos.base"))

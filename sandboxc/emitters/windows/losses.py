@@ -84,7 +84,7 @@ def _reads(stack: Layers) -> Iterator[_Ask]:
         if layer.origin == PROTECTED:
             yield _Ask(feature, AT_HIDDEN)
         else:
-            yield _Ask(feature, spelling(layer), layer.span)
+            yield _Ask(feature, layer.spelled(), layer.span)
 
 
 def _names(stack: Layers, plan: Plan, seen: Seen | None) -> Iterator[_Ask]:
@@ -115,22 +115,15 @@ def _names(stack: Layers, plan: Plan, seen: Seen | None) -> Iterator[_Ask]:
     if any(name.git for name in stack.protected):
         for layer in stack.layers:
             if layer.access == WRITE and not layer.private:
-                yield _Ask("configured-names", spelling(layer))
-                yield _Ask("new-repositories", spelling(layer))
-
-
-def spelling(layer: Layer) -> str:
-    """Return the policy's spelling of a layer's place, as a waiver names it."""
-    if layer.text:
-        return layer.text
-    return layer.where.text() if isinstance(layer.where, Place) else layer.where.text
+                yield _Ask("configured-names", layer.spelled())
+                yield _Ask("new-repositories", layer.spelled())
 
 
 class _Roots:
     """Finds the writable root that a protected name belongs to, at the cost of the path's depth."""
 
     def __init__(self, stack: Layers) -> None:
-        self._roots = {layer.where: spelling(layer) for layer in stack.layers if layer.access == WRITE}
+        self._roots = {layer.where: layer.spelled() for layer in stack.layers if layer.access == WRITE}
 
     def of(self, place: Place) -> str:
         """Return the policy spelling of the deepest writable root that contains a place."""
