@@ -45,6 +45,7 @@ FEATURES: Mapping[str, str] = {
     "network-deny": "no network",
     "network-loopback": "the sandbox's own loopback only",
     "network-ports": "named host loopback ports",
+    "views": "a deny or read entry inside /dev or /proc holds there",
     "private-temp": "a private temp directory that no other run can read",
     "shared-objects": "folders and objects that every user may write",
 }

@@ -179,10 +179,10 @@ BWRAP_ROWS: tuple[CodeInfo, ...] = (
     CodeInfo(
         "SBX448",
         "an entry in a view",
-        "/proc and /dev are made anew for every sandbox and look the same under every policy; entries below them "
-        "change "
-        "nothing there, but denies below /proc.",
-        "sandboxc: 1\ntargets: [bwrap]\nmode: workspace-write\nentries:\n  - {path: /dev/kvm, access: write}\n",
+        "/proc and /dev are made anew for every sandbox and look the same under every policy; lines below them change "
+        "nothing there, but denies below /proc. A line that asks for less than the view gives is an unenforced loss, "
+        "one that asks for more a note.",
+        "sandboxc: 1\ntargets: [bwrap]\nmode: workspace-write\nentries:\n  - {path: /dev/shm, access: deny}\n",
         "",
         "remove the entry",
     ),

@@ -16,6 +16,11 @@ from sandboxc.policy import Waiver
 from sandboxc.records import NamedTuple, Protocol
 from sandboxc.runtime.session import Session
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sandboxc.emitters.bwrap.finalise import Host
+    from sandboxc.emitters.bwrap.plan import BwrapPlan
+
 CAP_DAC_OVERRIDE = 1 << 1  # capabilities(7)
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"  # where PATH is not set, as shells have it
 
@@ -86,22 +91,29 @@ class Bwrap:
             self._runner = find_runner(search, session.resolved.access, os.geteuid(), places)
         except RunnerError as fault:
             raise Unusable(str(fault)) from None
-        self._host = Host(session.cwd, "--disable-userns" in self._runner.options, covers=proc_covers())
+        # Every mask that can be is made late: on the very node that the survey saw. bwrap goes by the name once
+        # more, and meanwhile another run may have moved the directory and put one with a decoy there.
+        options = self._runner.options
+        self._host = Host(session.cwd, "--disable-userns" in options, late_from=1, covers=proc_covers())
         self._plan()
 
     def _plan(self) -> None:
-        from sandboxc.emitters.bwrap.finalise import finalise
-
-        session = self._session
-        self.plan = finalise(session.resolved, host_facts(), session.subject.options, self._host)
+        self.plan = self._planned(self._host)
         self.losses = self.plan.losses
         self.diagnostics = self.plan.diagnostics
 
+    def _planned(self, host: "Host") -> "BwrapPlan":
+        from sandboxc.emitters.bwrap.finalise import finalise
+
+        session = self._session
+        return finalise(session.resolved, host_facts(), session.subject.options, host)
+
     def words(self, command: Sequence[str]) -> list[str]:
-        """Return the words with binds by path."""
+        """Return words that make the same mounts, with binds by path and none left for later but pinned links."""
         from sandboxc.emitters.bwrap.plan import by_path, groups
 
-        return [self._runner.path, *(w for group in groups(self.plan, by_path) for w in group), "--", *command]
+        plan = self._planned(self._host._replace(late_from=0))
+        return [self._runner.path, *(w for group in groups(plan, by_path) for w in group), "--", *command]
 
     def applied(self) -> dict[str, object]:
         """Return the runner and what was mounted late."""

@@ -1,13 +1,14 @@
 """Preparing one run: parameters bound, the host surveyed, nothing spawned yet."""
 
 import os
+import sys
 from collections.abc import Mapping
 
 from sandboxc.binding import bind_values, missing_parameters
 from sandboxc.diagnostics import Diagnostic, PolicyError, error, has_errors
 from sandboxc.layers import MODE, PROTECTED, Ceiling, Index, Layer, Layers, bind, ordered
 from sandboxc.places import POSIX, RUN_BASE, RUN_TMP, Place, posix
-from sandboxc.policy import DENY, WRITE
+from sandboxc.policy import DENY, READ, WRITE
 from sandboxc.records import NamedTuple
 from sandboxc.runtime import host
 from sandboxc.runtime.hostlook import HostLook
@@ -128,11 +129,20 @@ def _mode_roots(stack: Layers, values: Mapping[str, str]) -> dict[str, str]:
 def _with_host_layers(
     stack: Layers, symbolic: Layers, places: Mapping[str, Place], homes: tuple[str, ...], closed: tuple[str, ...]
 ) -> Layers:
-    """Return the bound stack with what only a host knows: what runs keep denied, hidden paths in every home."""
+    """Return the bound stack with what only a host knows: what runs keep denied, this program itself read-only where
+    it lies in a writable root, hidden paths in every home."""
     extra = [Layer(posix(path), DENY, MODE, "run state", kind="directory") for path in closed]
+    extra += [Layer(posix(path), READ, PROTECTED, "protected:sandboxc", cap=True) for path in _own_places()]
     for home in homes:
         if posix(home) != places["home"]:
             hidden = [layer for layer in symbolic.layers if layer.origin == PROTECTED and not layer.cap]
             elsewhere = {**places, "home": posix(home)}
             extra += bind(symbolic._replace(layers=tuple(hidden), sockets=()), elsewhere).layers
     return stack._replace(layers=ordered((*stack.layers, *extra)))
+
+
+def _own_places() -> tuple[str, ...]:
+    """Return where this program lies, as it was started: whoever can write there has the next run do anything."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environment = os.path.normpath(sys.prefix)
+    return (package,) if sys.prefix == sys.base_prefix else (package, environment)

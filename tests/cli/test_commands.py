@@ -292,6 +292,39 @@ def test_compile_for_a_described_tree(run: Run) -> None:
     assert missing.code == 1 and "SBX703" in missing.err and missing.out == ""
 
 
+BARE = """\
+sandboxc: 1
+mode: workspace-write
+hidden: {preset: none, reason: kept short}
+protected: {preset: none, reason: kept short}
+"""
+
+
+@pytest.mark.parametrize("waived", [False, True])
+def test_what_a_described_tree_makes_real_is_refused(run: Run, waived: bool) -> None:
+    """A conditional loss that occurs in the tree ends the compile with 1, unless the policy waives it there."""
+    posix = {"workspace": "/w", "home": "/h", "tmp": "/t", "user-config": "/h/c", "user-cache": "/h/k"}
+    there = {"type": "file", "inode": 5}
+    later = '{path: "${workspace}/l", access: deny, absent: report}'
+    held = '{path: "${workspace}/f", access: deny}'
+    for target, entry, tree, found in (
+        ("windows", later, {"C:\\w\\f": {"type": "file"}}, {"SBX476": "${workspace}/l"}),
+        ("seatbelt", held, {"/w/f": there, "/w/g": there}, {"SBX416": "${workspace}"}),
+        ("seatbelt", held, {"/w/f": there, "/x/s": {"type": "socket"}}, {}),
+        ("seatbelt", held, {"/w/f": there, "/w/s": {"type": "socket"}}, {"SBX413": "${workspace}"}),
+    ):
+        drive = "C:" if target == "windows" else ""
+        waivers = {**({"SBX475": "network"} if drive else {}), **(found if waived else {})}
+        lines = [f'  - {{loss: {code}, target: {target}, at: "{at}", reason: t}}\n' for code, at in waivers.items()]
+        waive = "".join(["waive:\n", *lines]) if lines else ""
+        Path("p.yaml").write_text(BARE + f"targets: [{target}]\n{waive}entries:\n  - {entry}\n")
+        Path("tree.json").write_text(json.dumps(tree))
+        given = [word for name, path in posix.items() for word in ("--bind", f"{name}={drive}{path}")]
+        result = run("compile", "p.yaml", "--target", target, "--tree", "tree.json", *given)
+        assert result.code == (1 if found and not waived else 0), result.err
+        assert all((code in result.err) != waived for code in found) and bool(result.out) == (result.code == 0)
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '{"/x": 1}', '{"/x": {"type": 1}}', '{"paths": 1}', '{"/x": {"size": 3}}'])
 def test_trees_that_describe_nothing(run: Run, text: str) -> None:
     """A `--tree` file of another shape is refused with its own code."""
@@ -307,6 +340,29 @@ def test_compile_for_this_host(run: Run) -> None:
     words = run("compile", "good.yaml", "--target", "bwrap", "--host")
     assert words.code == 0, words.err
     assert "${" not in words.out and str(Path.cwd()) in words.out.split("\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at a Linux host")
+def test_the_run_base_of_this_host_is_that_of_a_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--host` closes the directory that a run would use: XDG's if private, below the state if /tmp is open."""
+    runtime, state = tmp_path / "runtime", tmp_path / "state"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    bases = (runtime / "sandboxc", state / "sandboxc/t")
+    for base in bases:
+        base.mkdir(parents=True)
+    text = BARE + "temp: private\ntargets: [bwrap]\n"
+    for mode, entries, closed in (
+        (0o700, "", bases[:1]),
+        (0o700, "entries:\n  - {path: /tmp, access: write}\n", bases[:1]),
+        (0o755, "entries:\n  - {path: /tmp, access: write}\n", bases[1:]),
+        (0o755, "", ()),
+    ):
+        runtime.chmod(mode)
+        Path("p.yaml").write_text(text + entries)
+        made = run("compile", "p.yaml", "--target", "bwrap", "--host")
+        assert made.code == 0, made.err
+        assert tuple(base for base in bases if str(base) in made.out.split("\n")) == closed
 
 
 def test_facts_by_name_and_by_file(run: Run) -> None:

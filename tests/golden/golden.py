@@ -199,9 +199,10 @@ def make(case: Case, policy: Policy | None = None) -> Made:
     occurring: dict[str, tuple[Loss, ...]] = {}
     if case.tree is not None:
         for target in compilation.artefacts:
-            if target == "seatbelt":
-                continue  # its text is the same for every world
             try:
+                if target == "seatbelt":
+                    bound(case, compilation.lowered["macos"], "macos")
+                    continue  # its text is the same for every world in which it binds
                 final = settled(case, compilation, target)
             except PolicyError as fault:
                 problems += fault.diagnostics

@@ -139,6 +139,25 @@ def test_a_changed_missing_or_orphan_file_is_shown(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["expect.a", "expect.new", "policy.yaml"]
 
 
+@pytest.mark.parametrize(("reason", "marks"), [("no bwrap", "C"), ("needs root", "C"), ("no bwrap", "")])
+def test_a_skipped_proof_fails_in_ci(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, reason: str, marks: str
+) -> None:
+    """With CI set a skipped test or module of the proofs fails, but for what no machine can be made to have."""
+    pytester.makeconftest(Path(golden.HERE.parent, "conftest.py").read_text("utf-8"))
+    test = f"import pytest\n@pytest.mark.skipif(True, reason={reason!r})\ndef test_it(): pass\n"
+    whole = f"import pytest\npytest.skip({reason!r}, allow_module_level=True)\n"
+    for folder in ("kernel", "unit"):
+        pytester.mkdir(folder)
+        for name, text in (("test_one", test), ("test_all", whole)):
+            Path(folder, f"{name}_{folder}.py").write_text(text)
+    monkeypatch.delenv("SANDBOXC_REQUIRE_ALL", raising=False)
+    monkeypatch.setenv("CI", marks)
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--continue-on-collection-errors")
+    strict = bool(marks) and reason != "needs root"
+    done.assert_outcomes(errors=2 if strict else 0, skipped=2 if strict else 4)
+
+
 def test_the_flag_is_refused_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """With CI set the flag ends the run as a usage error; without it the flag is taken."""
     conftest = Path(golden.HERE.parent, "conftest.py").read_text("utf-8")

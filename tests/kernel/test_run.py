@@ -294,12 +294,17 @@ def test_kill_9_leaves_what_the_next_run_removes(run_world: World, policy: str) 
 
 def test_nothing_is_left_after_a_run(run_world: World) -> None:
     """The project, the home's visible part and the base of private directories are as they were."""
-    run_world.ok("coding-agent", "git", "init", "-q", ".")
+    runtime = run_world.base / "runtime"  # of its own, so that no other run of this user is in it
+    runtime.mkdir(mode=0o700)
+    run_world.own()
+    env = run_world.environment(XDG_RUNTIME_DIR=str(runtime))
+    run_world.ok("coding-agent", "git", "init", "-q", ".", env=env)
     before = sorted(str(path) for path in run_world.base.rglob("*") if "state" not in path.parts)
-    temps = set(base(run_world).iterdir())
-    run_world.ok("coding-agent", "sh", "-c", "mkdir -p $TMPDIR/a/b && chmod 0 $TMPDIR/a/b && : > $TMPDIR/c")
+    script = "mkdir -p $TMPDIR/a/b && chmod 0 $TMPDIR/a/b && : > $TMPDIR/c && echo $TMPDIR"
+    ran = run_world.ok("coding-agent", "sh", "-c", script, env=env)
+    assert Path(ran.out.strip()).parent == runtime / "sandboxc"
     assert sorted(str(path) for path in run_world.base.rglob("*") if "state" not in path.parts) == before
-    assert set(base(run_world).iterdir()) == temps
+    assert list((runtime / "sandboxc").iterdir()) == []
 
 
 def test_many_runs_in_one_workspace(run_world: World) -> None:

@@ -77,6 +77,12 @@ _ROWS: tuple[Row, ...] = (
     Row("deny-file", EXACT, "an empty file of mode 0000, read-only, in its place"),
     Row("carve-out", EXACT, "mounts subtract, so the directory above keeps its rights"),
     Row("protected-names", EXACT, "read-only binds of what exists at binding"),
+    Row(
+        "views",
+        UNENFORCED,
+        "/dev and /proc are made anew and look the same under every policy, so a line that narrows them says nothing",
+        VIEWS,
+    ),
     Row("configured-names", EXACT, "configuration is read at binding, and what it names gets read-only binds"),
     Row(
         "entry-absent",

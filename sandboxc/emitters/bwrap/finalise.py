@@ -39,6 +39,7 @@ from sandboxc.emitters.bwrap.plan import (
 from sandboxc.facts import Facts
 from sandboxc.layers import APPROVAL, ENTRY, MODE, RANK, RESTRICTION, Layer
 from sandboxc.losses import Loss
+from sandboxc.places import Place
 from sandboxc.policy import ALLOW_ALL, DANGER_FULL_ACCESS, DENY, READ, WRITE
 from sandboxc.records import NamedTuple
 from sandboxc.seccomp import ARCHES
@@ -46,7 +47,7 @@ from sandboxc.survey import Node, Resolved, Site
 from sandboxc.survey.look import ABSENT, DIRECTORY, LINK
 
 VIEWS = ("/proc", "/dev")
-LATE_FROM = 1
+LATE_FROM = 48
 WRITTEN = (ENTRY, RESTRICTION, APPROVAL)
 
 
@@ -200,6 +201,9 @@ class _Builder:
             self.strict[site.path] = pinned_ancestors(site)
 
     def _note_view(self, site: Site) -> None:
+        if narrows_view(site.layer):
+            self._lose("views", site, site.layer.spelled())
+            return
         words = f"`{site.layer.spelled()}` lies in a view, which every confining mode shows as it is"
         self.problems.append(note(capability.VIEWS, words, site.layer.span))
 
@@ -414,6 +418,24 @@ def pinned_ancestors(site: Site) -> int:
     if literal or not tail or "**" in parts or (len(parts) > 1 and any(char in tail for char in "{}")):
         return -1
     return len(parts) - 1
+
+
+def narrows_view(layer: Layer) -> bool:
+    """Return whether a bound layer asks for less inside /dev or /proc than bubblewrap shows there.
+
+    Denies inside /proc hold; to read a whole view is what a view is for.
+    """
+    where = layer.where
+    if (
+        not isinstance(where, Place)
+        or where.root
+        or layer.access == WRITE
+        or where.parts[:1] not in (("dev",), ("proc",))
+    ):
+        return False
+    if layer.access == DENY:
+        return where.parts[0] == "dev"
+    return len(where.parts) > 1
 
 
 def _is_view(site: Site) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sandboxc.capability import Table
 from sandboxc.emitters.bwrap.capability import AT_HIDDEN, AT_NETWORK, AT_TARGET
-from sandboxc.emitters.bwrap.finalise import WRITTEN
+from sandboxc.emitters.bwrap.finalise import WRITTEN, narrows_view
 from sandboxc.globs import Glob
 from sandboxc.layers import Layer, Layers
 from sandboxc.losses import Loss
@@ -55,6 +55,8 @@ def _layer_losses(layer: Layer, writable: bool, table: Table) -> Iterator[Loss |
     elif not written:
         if writable and layer.access == DENY and layer.source.startswith("hidden:"):
             yield table.loss("preset-absent", AT_HIDDEN)
+    elif narrows_view(layer):
+        yield table.loss("views", layer.spelled(), span=layer.span)
     elif layer.access == WRITE:
         if layer.absent != "create":
             yield table.loss("write-absent", layer.spelled(), span=layer.span)

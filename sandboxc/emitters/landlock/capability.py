@@ -111,6 +111,7 @@ ROWS: tuple[_From, ...] = (
         "protected names below it are writable",
         0,
     ),
+    _exact("views", "the devices of the view are granted one by one, and none that a line denies", 0),
     _exact("configured-names", "configuration is read at binding, and what it names is a protected name as others", 0),
     _exact("entry-absent", "nothing can be made in the directory that would hold the name", 0),
     _exact("preset-absent", "nothing can be made in the directory that would hold the name", 0),

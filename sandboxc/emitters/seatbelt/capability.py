@@ -27,6 +27,7 @@ _ROWS = (
         "SBX421",
         preset=True,
     ),
+    Row("views", EXACT, "rules inside a view are ceilings of what the view gives"),
     Row("entry-absent", EXACT, "rules hold for paths that do not exist yet"),
     Row("preset-absent", EXACT, "rules hold for paths that do not exist yet"),
     Row("write-absent", EXACT, "rules hold for paths that do not exist yet"),

@@ -17,6 +17,7 @@ _ROWS = (
     Row("deny-file", UNENFORCED, f"writes are refused; {_READS}", "SBX470", standing=True),
     Row("carve-out", EXACT, "an entry on the carve-out changes nothing beside it"),
     Row("protected-names", EXACT, "names that exist carry an explicit deny entry"),
+    Row("views", EXACT, "there are no such views on Windows"),
     Row(
         "configured-names",
         WIDER,
