@@ -200,14 +200,9 @@ class _Run:
 
     def check_standard(self) -> None:
         """Refuse a directory among the standard descriptors: it would lead past every mask."""
-        for fd in (0, 1, 2):
-            try:
-                kind = os.fstat(fd).st_mode
-            except OSError:
-                os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), fd, inheritable=True)
-                continue
-            if stat.S_ISDIR(kind):
-                raise _Failed("bind", f"standard descriptor {fd} is a directory")
+        fault = standard.complete()
+        if fault:
+            raise _Failed("bind", fault)
 
     # -- sources -----------------------------------------------------------------------------------------
 

@@ -87,6 +87,26 @@ def root_problems(values: Mapping[str, str], homes: tuple[str, ...]) -> tuple[Di
     return tuple(found)
 
 
+def kept_problems(environ: Mapping[str, str], roots: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Return an error for each directory that the environment names for what runs keep and a root holds.
+
+    Whoever writes there in one run, in another environment, has the next believe journals of its making.
+
+    Args:
+        environ: the environment.
+        roots: parameters that are writable roots as a whole, with their physical values.
+    """
+    found = []
+    for variable in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        path = environ.get(variable, "")
+        held = os.path.realpath(path) if path.startswith("/") else ""
+        for name, root in roots.items():
+            if held and (held + "/").startswith(root.rstrip("/") + "/"):
+                words = f"{variable} is `{path}`, which the policy makes writable with `{name}`"
+                found.append(error("SBX723", words, help="runs keep their journals there: name a directory elsewhere"))
+    return tuple(found)
+
+
 class BaseError(Exception):
     """The run base or the state directory cannot be used; the text says why."""
 

@@ -367,6 +367,8 @@ def _remove(path: str, entry: Entry | None, removed: list[str], kept: list[tuple
     try:
         parent = linux.open_no_follow(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         reason = _differs(parent, entry) if entry else ""
+        if (entry is None or entry.kind == "temporary") and not _made_up(name):
+            reason = "no run makes such a name"
         if reason:
             kept.append((path, reason))
             return False
@@ -386,6 +388,12 @@ def _remove(path: str, entry: Entry | None, removed: list[str], kept: list[tuple
         if parent != -1:
             os.close(parent)
     return False
+
+
+def _made_up(name: str) -> bool:
+    """Return whether a name is one that a run makes up: a record that names another was not written by a run."""
+    digits = name.removeprefix(".sandboxc-") if name.startswith(".sandboxc-") else name.removeprefix("r")
+    return digits != name and len(digits) in (12, 16) and set(digits) <= set("0123456789abcdef")
 
 
 def _remove_announced(parent: int, name: str) -> None:

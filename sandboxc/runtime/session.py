@@ -60,6 +60,10 @@ def prepare(
     problems += missing_parameters(subject.stack, {**bound.values, **_NOWHERE})
     if has_errors(problems):
         raise PolicyError(problems)
+    whole = _mode_roots(subject.stack, {name: os.path.realpath(place.text()) for name, place in bound.values.items()})
+    problems += host.kept_problems(environ, whole)
+    if has_errors(problems):
+        raise PolicyError(problems)
     try:
         state = host.state_directory(bound.values["home"].text(), environ)
         base = host.run_base(environ, state, _opens_tmp(subject.stack, bound.values))

@@ -46,6 +46,19 @@ class Sealed(NamedTuple):
                 os.waitpid(pid, 0)
 
 
+def complete() -> str:
+    """Open the null device where a standard descriptor is closed; return what is wrong with them, or an empty text."""
+    for number in (0, 1, 2):
+        try:
+            kind = os.fstat(number).st_mode
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), number, inheritable=True)
+            continue
+        if stat.S_ISDIR(kind):
+            return f"standard descriptor {number} is a directory"
+    return ""
+
+
 def seal(limit: int = MAX_COPY) -> Sealed:
     """Return what stands for the standard descriptors, which are open and no directories.
 

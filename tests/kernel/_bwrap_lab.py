@@ -146,7 +146,7 @@ class Lab:
             "user-config": self.at("home/.config"),
             "user-cache": self.at("home/.cache"),
             "run-base": str(self.runs),
-            "run-tmp": self.at("runs/r1"),
+            "run-tmp": self.at("runs/r00000000000a"),
         }
 
     def stack(self, policy: str) -> Layers:

@@ -197,7 +197,7 @@ def test_two_runs_share_an_occupant(world: lab.Lab, first_ends: bool) -> None:
 def test_kill_leaves_what_the_next_run_removes(world: lab.Lab) -> None:
     """After kill -9 of the runner the sandbox is dead, and the next run removes placeholder and temp directory."""
     policy = BARE + 'temp: private\nentries:\n  - {path: "B/w/.env", access: deny}\n'
-    world.temp = world.at("runs/r1")
+    world.temp = world.at("runs/r00000000000a")
     pid = os.fork()
     if pid == 0:
         try:
@@ -213,7 +213,7 @@ def test_kill_leaves_what_the_next_run_removes(world: lab.Lab) -> None:
     os.waitpid(pid, 0)
     assert os.path.exists(world.at("w/.env"))
     time.sleep(0.3)
-    world.temp = world.at("runs/r2")
+    world.temp = world.at("runs/r00000000000b")
     result = world.run(BARE, ["true"])
     assert result.started
     assert not os.path.exists(world.at("w/.env"))

@@ -164,7 +164,7 @@ def test_private_temp(world: lab.Lab) -> None:
     """The private temp directory works, other runs' are out of sight, and it is gone afterwards."""
     world.make("runs/other/f")
     os.chmod(world.runs, 0o700)
-    world.temp = world.at("runs/r1")
+    world.temp = world.at("runs/r00000000000a")
     found = world.tries(
         BARE + "temp: private\n",
         ("create", world.temp + "/x"),

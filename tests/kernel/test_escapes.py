@@ -2,6 +2,7 @@
 caller's own environment and descriptors, objects of the kernel that no name space holds."""
 
 import ctypes
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.skipif(not LINUX, reason="needs Linux and the system's 
 
 POLICY = "coding-agent"
 SECRET = "do not tell"
+ANNOUNCED = {"op": "announce", "path": "/tmp/sandboxc-nothing"}
 PLANTED = "import sys; sys.stderr.write('PLANTED')\n"
 #: Listens at a path until it is ended, and tells when it does.
 SERVER = """
@@ -164,6 +166,27 @@ def test_the_record_is_whole_or_said_not_to_be(run_world: World) -> None:
     ran = run_world.run(POLICY, "sh", "-c", "mv record.json old && echo forged > record.json", options=options)
     forged = (run_world.project / "record.json").read_text() == "forged\n"
     assert ("replaced during the run" in ran.err) == forged
+
+
+def test_planted_journals_remove_nothing(run_world: World) -> None:
+    """A directory for journals in the workspace is refused; a journal that names what no run makes is not followed."""
+    victim = run_world.write("victim/kept", "mine").parent
+    found = victim.stat()
+    node = {
+        "op": "node",
+        "path": str(victim),
+        "kind": "temporary",
+        "dev": found.st_dev,
+        "ino": found.st_ino,
+        "content": "",
+    }
+    for place, code in (("project/state", 125), ("state", 0)):
+        record = run_world.write(f"{place}/sandboxc/runs/1-aa", json.dumps(node) + "\n" + json.dumps(ANNOUNCED) + "\n")
+        for directory in (record.parent, record.parent.parent):
+            directory.chmod(0o700)
+        env = run_world.environment(XDG_STATE_HOME=str(run_world.base / place))
+        assert run_world.run(POLICY, "true", env=env).code == code
+        assert (victim / "kept").read_text() == "mine"
 
 
 # -- what another run has open -----------------------------------------------------------------------------------
