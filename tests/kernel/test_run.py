@@ -17,14 +17,18 @@ POLICY = "workspace-write"
 
 
 def start(
-    world: World, *command: str, policy: str = POLICY, stdout: int = subprocess.DEVNULL
+    world: World,
+    *command: str,
+    policy: str = POLICY,
+    stdout: int = subprocess.DEVNULL,
+    env: dict[str, str] | None = None,
 ) -> "subprocess.Popen[bytes]":
     """Start a run and return it while it lasts, in a process group of its own; `errors` has what it says."""
     with (world.base / "errors").open("ab") as errors:
         return subprocess.Popen(
             world.words(policy, command),
             cwd=world.project,
-            env=world.environment(),
+            env=env or world.environment(),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=errors,
@@ -63,9 +67,12 @@ def waiting(mark: str) -> tuple[str, ...]:
     return (PYTHON, "-c", code, mark)
 
 
-def base(world: World) -> Path:
-    """Return the directory of private temp directories of the world's user."""
-    return Path(f"/tmp/sandboxc-{world.uid if world.uid is not None else os.getuid()}")
+def own_runtime(world: World) -> tuple[Path, dict[str, str]]:
+    """Return a run-time directory that no other run of this user is in, and the environment that names it."""
+    runtime = world.base / "runtime"
+    runtime.mkdir(mode=0o700)
+    world.own()
+    return runtime, world.environment(XDG_RUNTIME_DIR=str(runtime))
 
 
 # -- exit codes -------------------------------------------------------------------------------------------------------
@@ -254,18 +261,18 @@ def test_stop_and_continue(run_world: World) -> None:
 
 def test_a_signal_before_the_command_starts(run_world: World) -> None:
     """A runner that is ended at any moment leaves no process, no private directory and no half-started command."""
-    before = set(base(run_world).iterdir()) if base(run_world).exists() else set()
+    runtime, env = own_runtime(run_world)
     mark = f"{run_world.base.name}-early"
     for step in range(12):
-        process = start(run_world, *waiting(mark))
+        process = start(run_world, *waiting(mark), env=env)
         time.sleep(0.02 + step * 0.015)
         os.killpg(process.pid, signal.SIGTERM)
         code = process.wait(20)
         assert code in (-signal.SIGTERM, 128 + signal.SIGTERM), (code, (run_world.base / "errors").read_text())
         assert "Traceback" not in (run_world.base / "errors").read_text()
     wait_for(lambda: not processes(mark))
-    run_world.ok(POLICY, "true")
-    assert set(base(run_world).iterdir()) <= before
+    run_world.ok(POLICY, "true", env=env)
+    assert list((runtime / "sandboxc").iterdir()) == []
 
 
 # -- leftovers --------------------------------------------------------------------------------------------------------
@@ -292,10 +299,7 @@ def test_kill_9_leaves_what_the_next_run_removes(run_world: World, policy: str) 
 
 def test_nothing_is_left_after_a_run(run_world: World) -> None:
     """The project, the home's visible part and the base of private directories are as they were."""
-    runtime = run_world.base / "runtime"  # of its own, so that no other run of this user is in it
-    runtime.mkdir(mode=0o700)
-    run_world.own()
-    env = run_world.environment(XDG_RUNTIME_DIR=str(runtime))
+    runtime, env = own_runtime(run_world)
     run_world.ok("coding-agent", "git", "init", "-q", ".", env=env)
     before = sorted(str(path) for path in run_world.base.rglob("*") if "state" not in path.parts)
     script = "mkdir -p $TMPDIR/a/b && chmod 0 $TMPDIR/a/b && : > $TMPDIR/c && echo $TMPDIR"

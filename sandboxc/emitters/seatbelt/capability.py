@@ -27,7 +27,6 @@ _ROWS = (
         "SBX421",
         preset=True,
     ),
-    Row("views", EXACT, "rules inside a view are ceilings of what the view gives"),
     Row("entry-absent", EXACT, "rules hold for paths that do not exist yet"),
     Row("preset-absent", EXACT, "rules hold for paths that do not exist yet"),
     Row("write-absent", EXACT, "rules hold for paths that do not exist yet"),
@@ -105,6 +104,7 @@ _ROWS = (
         "the IPv4-mapped spelling `::ffff:127.0.0.1` of a loopback port is refused",
         "SBX412",
     ),
+    Row("views", EXACT, "rules inside a view are ceilings of what the view gives"),
     Row("private-temp", EXACT, "the directory that holds those of every run is denied by path"),
     Row("shared-objects", EXACT, "rules do not look at owners or modes"),
 )
