@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from sandboxc.diagnostics import Diagnostic, error, has_errors
 from sandboxc.facts import Facts
+from sandboxc.layers import RANK
 from sandboxc.losses import NARROWER, Loss, enforcement
 from sandboxc.policy import Waiver
 from sandboxc.records import NamedTuple, Protocol
@@ -211,6 +212,8 @@ class Landlock:
         from sandboxc.runtime import occupants
         from sandboxc.runtime.landlock import execute
 
+        _check_unmoved(self._session)
+
         session = self._session
         held = None
         try:
@@ -278,6 +281,25 @@ def _needed_capabilities(session: Session) -> int:
         except OSError:
             continue
     return 0
+
+
+def _check_unmoved(session: Session) -> None:
+    """Raise where a stricter place is no longer what the survey saw: its neighbours' rules would be for another tree.
+
+    bubblewrap compares what it mounts; rules are made for the neighbours of a denied node and name it nowhere.
+
+    Raises:
+        Stale: survey again.
+    """
+    for site in session.resolved.sites:
+        if site.node is None or RANK[site.access] >= RANK[site.above]:
+            continue
+        try:
+            found = os.lstat(site.path)
+        except OSError:
+            raise Stale(f"`{site.path}` has gone since the survey") from None
+        if (found.st_dev, found.st_ino) != (site.node.dev, site.node.ino):
+            raise Stale(f"`{site.path}` has been replaced since the survey")
 
 
 def check(backend: Backend, session: Session) -> tuple[Loss, ...]:
