@@ -37,7 +37,8 @@ else:
         """Return a copy with some fields changed."""
         made = tuple.__new__(type(self), map(changes.pop, self._fields, self))
         if changes:
-            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+            wrong = TypeError if sys.version_info >= (3, 13) else ValueError
+            raise wrong(f"Got unexpected field names: {list(changes)!r}")
         return made
 
     def _asdict(self):
