@@ -14,6 +14,7 @@ def bind_stack(
 ) -> tuple[dict[str, Place], Layers, tuple[Diagnostic, ...]]:
     """Return the place of each parameter, the bound layers, and diagnostics that stop nothing.
 
+    Locks are looked at without regard to case but on Linux: a volume that tells case apart gets at worst an error.
     Layers of the run's private directory are dropped where ``values`` do not name it.
 
     Raises:
@@ -24,7 +25,7 @@ def bind_stack(
     refused = {name: Place("", ()) for name in values}  # has its own diagnostic, if any
     problems = [*bound.diagnostics, *missing_parameters(layers, {**internal, **refused, **bound.values})]
     stack = bind(layers, bound.values)
-    problems += [lock_error(conflict.lock, conflict.layer) for conflict in lock_conflicts(stack)]
+    problems += [lock_error(conflict.lock, conflict.layer) for conflict in lock_conflicts(stack, stack.os != "linux")]
     if has_errors(problems):
         raise PolicyError(problems)
     return bound.values, stack, tuple(problems)

@@ -6,10 +6,14 @@ import shutil
 
 import pytest
 
+from sandboxc.bound import bind_stack
 from sandboxc.compile import compile_policy
+from sandboxc.diagnostics import PolicyError
 from sandboxc.facts import Facts
+from sandboxc.layers import Layer, Layers
 from sandboxc.loader import load_bytes
 from sandboxc.meets import Uppers
+from sandboxc.places import Place
 from tests.judges.seatbelt import decide_all, read_profile
 
 HEAD = "sandboxc: 1\nmode: read-only\nnetwork: allow-all\ntargets: [seatbelt, bwrap]\nentries:\n"
@@ -139,3 +143,19 @@ def test_where_patterns_meet(upper: tuple[str, ...], lower: tuple[str, ...], mee
     found = uppers.meeting(lower, uppers.first())
     assert bool(found & uppers.ends([1])) is meets
     assert bool(uppers.meeting(lower, uppers.first(), strictly=True) & uppers.ends([1])) is below
+
+
+@pytest.mark.parametrize(("os", "refused"), [("macos", True), ("linux", False)])
+def test_binding_holds_a_lock_in_every_spelling(os: str, refused: bool) -> None:
+    """A root that is bound below a lock spelled in another case is refused where volumes fold case."""
+    home = Place("", ("Users", "u"))
+    lock = Layer(home.child("Vault"), "deny", "entry", locked=True, text="~/Vault")
+    root = Layer(Place("workspace", ()), "write", "mode", "workspace", text="${workspace}")
+    stack = Layers(os, "workspace-write", "read", (lock, root))
+    values = {"workspace": "/Users/u/vault/w"}
+    if not refused:
+        assert bind_stack(stack, {}, [], values)[1].layers
+        return
+    with pytest.raises(PolicyError) as fault:
+        bind_stack(stack, {}, [], values)
+    assert [item.code for item in fault.value.diagnostics] == ["SBX345"]
